@@ -1,0 +1,46 @@
+# Four commands, each from plain Python 3.11+: demo, test, check, bench. Each makes .venv itself.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+UV := $(shell command -v uv 2>/dev/null)
+
+.PHONY: demo test check bench lint types layers wheel-test clean
+
+demo: $(STAMP)
+	$(BIN)/rag-monitor demo
+
+test: $(STAMP)
+	$(BIN)/pytest
+
+check: lint types layers
+	$(BIN)/pytest -W error
+	$(BIN)/pytest -W error -m wheel tests/packaging
+
+bench: $(STAMP)
+	@for script in bench/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+layers: $(STAMP)
+	$(BIN)/lint-imports
+
+# constraints.txt pins every version, so two machines install the same thing; it names no address.
+$(STAMP): pyproject.toml constraints.txt
+ifneq ($(UV),)
+	$(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
+	$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[postgres]' --group dev
+else
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[postgres]' --group dev
+endif
+	@touch $@
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache

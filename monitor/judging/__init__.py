@@ -1,0 +1,1 @@
+"""What a metric is, how a judge is asked, and how its replies are read."""

@@ -1,0 +1,1 @@
+"""Pure functions of statistics: no I/O, no clock, no dependency."""

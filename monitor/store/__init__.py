@@ -1,0 +1,1 @@
+"""The SQL store: schema, queries, migrations; SQLite and PostgreSQL behind one interface."""
