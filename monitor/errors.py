@@ -1,0 +1,75 @@
+"""Every error the monitor raises on purpose.
+
+    MonitorError
+    ├── ConfigError            fix the settings; exit status 2 at start
+    ├── Retryable              the same input may succeed later
+    │   ├── Overloaded         the buffer is full; nothing was kept
+    │   ├── StoreUnavailable   the database cannot be written now
+    │   └── RateLimited        the judge asks for a pause
+    └── Permanent              the same input will always fail
+        ├── MalformedPayload   bytes that are not what they claim to be
+        ├── UnreadableReply    a judge's reply that holds no verdict
+        └── Rejected           understood, and refused
+
+Two questions only are asked of an error: *again?* (its branch) and *when?* (`retry_after`). Adapters translate
+foreign exceptions at their own edge; messages hold neither user text nor secrets.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+
+class MonitorError(Exception):
+    """The root: everything below is expected and handled by its branch."""
+
+
+class ConfigError(MonitorError):
+    """A setting is wrong; the message says where, what was found and what is allowed."""
+
+
+class Retryable(MonitorError):  # noqa: N818 -- the name answers "again?", which is what callers ask
+    """The same input may succeed later."""
+
+    def __init__(self, message: str, *, retry_after: timedelta | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        """How long to wait before trying again; None when the other side gave no hint."""
+
+
+class Overloaded(Retryable):
+    """Too much is waiting to be written; nothing of this input was kept."""
+
+
+class StoreUnavailable(Retryable):
+    """The database refused or did not answer; `reason` is one of `REASONS` and safe as a metric label."""
+
+    REASONS = ("locked", "storage_full", "read_only", "unreachable", "other")
+
+    def __init__(self, message: str, *, reason: str = "other", retry_after: timedelta | None = None) -> None:
+        super().__init__(message, retry_after=retry_after)
+        self.reason = reason
+
+
+class RateLimited(Retryable):
+    """The judge's endpoint asks for a pause."""
+
+
+class Permanent(MonitorError):  # noqa: N818 -- as Retryable
+    """The same input will always fail; `reason` is a short snake_case word, safe as a metric label."""
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class MalformedPayload(Permanent):
+    """Bytes that cannot be read as what they claim to be."""
+
+
+class UnreadableReply(Permanent):
+    """A judge's reply that holds no verdict."""
+
+
+class Rejected(Permanent):
+    """Understood and refused, such as a judge's content filter or an unknown model."""

@@ -1,0 +1,277 @@
+"""The nouns of judging: turns, jobs and verdicts. Frozen slotted values, no I/O.
+
+Instants are aware UTC `datetime`s. Query, history, citations, response, prompts and replies are user text: they
+may appear in the tables of spans, turns and verdicts' exchanges, in prompts and on a person's screen, never in
+logs, errors or metric labels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One earlier message of the conversation."""
+
+    role: str
+    """`user`, `assistant`, `system` or `tool`."""
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Citation:
+    """One retrieved document; its place in the turn is its rank in the list."""
+
+    id: str | None = None
+    title: str | None = None
+    content: str | None = None
+    score: float | None = None
+    """As emitted."""
+    score_kind: Literal["similarity", "distance", "unknown"] = "unknown"
+    source: str | None = None
+    rank: int | None = None
+    """1 for the first."""
+    used: bool | None = None
+    """Whether the document was seen in the answering prompt; None when no prompt was captured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One question, what was retrieved for it, and the answer. `None` always means "the telemetry does not say"."""
+
+    turn_id: str
+    """`turn_id(trace_id, span_id)`: the same turn keeps its id however often it is assembled."""
+    trace_id: str
+    span_id: str
+    """The turn-root span; for imported turns, a hash of their place in the file."""
+    app: str
+    """Resource attribute `service.name`."""
+    environment: str = ""
+    """Resource attribute `deployment.environment.name` or `deployment.environment`."""
+    release: str = ""
+    """Resource attribute `service.version`."""
+    session_id: str | None = None
+    user_id: str | None = None
+    """A keyed hash of the user id that the app sent, never the id itself."""
+    query: str | None = None
+    history: tuple[Message, ...] = ()
+    retrieval_queries: tuple[str, ...] = ()
+    citations: tuple[Citation, ...] | None = None
+    """() when retrieval ran and found nothing; None when no retrieval was seen."""
+    response: str | None = None
+    ground_truth: str | None = None
+    """A reference answer, only ever present in imported turns."""
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    error: str | None = None
+    """A short class such as `APIError` or `500`, never a message with user text; None when the turn did not fail."""
+    streaming: bool | None = None
+    started_at: datetime
+    ended_at: datetime
+    dialect: str = ""
+    facets: Mapping[str, str] = field(default_factory=dict)
+    """Low-cardinality properties to slice by, such as `search_type` or `language`."""
+    flags: frozenset[str] = frozenset()
+
+    def content_hash(self) -> str:
+        """Return 32 hex characters that change exactly when something a judge can see changes."""
+        h = hashlib.blake2b(digest_size=16)
+        parts: list[str | None] = [self.query, self.response, self.ground_truth, self.error]
+        for message in self.history:
+            parts += (message.role, message.content)
+        parts.append("citations" if self.citations is not None else None)
+        for c in self.citations or ():
+            parts += (c.id, c.title, c.content, str(c.used))
+        for part in parts:
+            h.update(
+                b"\x00"
+                if part is None
+                else b"\x01" + str(len(part)).encode() + b":" + part.encode("utf-8", "surrogatepass")
+            )
+        return h.hexdigest()
+
+    @property
+    def latency(self) -> timedelta:
+        """Time from the start of the turn-root span to its end."""
+        return self.ended_at - self.started_at
+
+
+def turn_id(trace_id: str, span_id: str) -> str:
+    """Return the 32 hex characters that name the turn rooted at `span_id` in `trace_id`."""
+    return hashlib.blake2b(f"{trace_id}:{span_id}".encode(), digest_size=16).hexdigest()
+
+
+class Reason(StrEnum):
+    """Why a (turn, metric) has no verdict. Part of the stored data and of metric labels: names never change."""
+
+    NO_QUERY = "no_query"
+    NO_RESPONSE = "no_response"
+    NO_CONTEXT = "no_context"
+    """The turn's telemetry carries no citations, or retrieval found none."""
+    NO_GROUND_TRUTH = "no_ground_truth"
+    NO_CLAIMS = "no_claims"
+    """The answer states nothing that documents could support, such as a refusal or a greeting."""
+    NOT_SUPPORTED = "not_supported"
+    """The scorer abstains on this turn, such as an answer in another language than its documents."""
+    CONTENT_FILTER = "content_filter"
+    REFUSED = "refused"
+    UNREADABLE = "unreadable"
+    TRUNCATED = "truncated"
+    TIMEOUT = "timeout"
+    REJECTED = "rejected"
+    """The judge's endpoint refuses the request itself: unknown model, bad key, unsupported parameter."""
+    UNAVAILABLE = "unavailable"
+    """The judge could not be reached within the attempts allowed."""
+    EXPIRED = "expired"
+    BUDGET = "budget"
+    INTERNAL = "internal"
+    """A fault of ours; the log names it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One (turn, metric) that was sampled and waits for its verdict."""
+
+    turn_id: str
+    content_hash: str
+    metric: str
+    rubric_id: str
+    probability: float
+    """Inclusion probability, in (0, 1]; the verdict's weight is its inverse."""
+    stratum: str = ""
+    attempt: int = 0
+    """How often it has been claimed."""
+    not_before: datetime | None = None
+    leased_until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """One sentence or one citation of a verdict; `reason` and `evidence` are the judge's words, so user text."""
+
+    index: int
+    """1 for the first sentence, or the citation's rank."""
+    verdict: str
+    reason: str = ""
+    evidence: str = ""
+    citation: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a metric read out of a reply, or computed."""
+
+    score: float | None
+    """On the metric's scale; None for metrics that only label."""
+    defect: bool
+    label: str | None = None
+    severity: int | None = None
+    """0-7, safety metrics only."""
+    reason: str = ""
+    details: tuple[Detail, ...] = ()
+    flags: frozenset[str] = frozenset()
+    """Such as `judge_injection` or `context_truncated`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """What was asked of a judge and what it cost, over all calls for one job."""
+
+    judge_model: str = ""
+    """As the endpoint returned it, or the proxy's versioned name."""
+    prompt: str = ""
+    """What was asked, for `explain`; user text, kept as long as the turn's."""
+    reply: str = ""
+    """What came back, verbatim; user text too."""
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+    latency: timedelta = timedelta(0)
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A job's finding."""
+
+    job: Job
+    finding: Finding
+    exchange: Exchange
+    judged_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unscored:
+    """A job without a finding, and why. Never a pass and never a zero: it enters no rate."""
+
+    job: Job
+    reason: Reason
+    detail: str = ""
+    """Free of user text."""
+    exchange: Exchange = Exchange()
+    judged_at: datetime
+
+
+Outcome: TypeAlias = Verdict | Unscored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatMessage:
+    """One message to a judge model."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """One answer of a judge model, unread."""
+
+    text: str
+    model: str
+    """As the endpoint returned it."""
+    finish_reason: str = "stop"
+    refusal: str | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+    latency: timedelta = timedelta(0)
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rubric:
+    """What a stage must know of a metric to sample, store and chart it, without being able to judge."""
+
+    metric: str
+    rubric_id: str
+    needs: frozenset[str]
+    """Of `query`, `response`, `citations`, `ground_truth`."""
+    scale_min: float
+    scale_max: float
+    title: str = ""
+    proxy: bool = False
+    """Whether its scores are a cheap stand-in and must be called so wherever a person sees them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """The decision about one turn, recorded at once with the jobs it made."""
+
+    turn_id: str
+    content_hash: str
+    jobs: tuple[Job, ...] = ()
+    unscored: tuple[Unscored, ...] = ()
+    """Metrics whose needs the turn does not meet."""
+    proxy: float | None = None
+    """The cheap score in [0, 1] of every turn, 1 for fully covered by its documents; None when it does not apply."""
+    proxy_version: str = ""
+    decided_at: datetime

@@ -1,0 +1,41 @@
+"""A kind in the settings becomes a module here, and nowhere else: the only dynamic import.
+
+The file name is the kind (`collectors/otlp_http.py` is `otlp_http`); other distributions add kinds through the
+entry-point group `rag_monitor.<group>`, each pointing at such a module.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from importlib.metadata import entry_points
+from types import ModuleType
+
+from monitor.errors import ConfigError
+
+_PACKAGES = {"collectors": "collectors", "channels": "monitor.channels", "dialects": "monitor.dialects"}
+
+
+def kinds(group: str) -> tuple[str, ...]:
+    """Return the kinds known in `group` ("collectors", "channels" or "dialects"), sorted."""
+    package = importlib.import_module(_PACKAGES[group])
+    own = {name for _, name, _ in pkgutil.iter_modules(package.__path__) if not name.startswith("_")}
+    return tuple(sorted(own | {entry.name for entry in entry_points(group=f"rag_monitor.{group}")}))
+
+
+def load(group: str, kind: str, where: str) -> ModuleType:
+    """Return the module of `kind`; `where` is the key path that asked for it, such as `collectors[1].kind`.
+
+    Raises:
+        ConfigError: there is no such kind; the message lists those there are.
+    """
+    if kind not in kinds(group):
+        known = ", ".join(kinds(group))
+        raise ConfigError(f"{where}: no {group.removesuffix('s')} {kind!r}; known: {known}")
+    for entry in entry_points(group=f"rag_monitor.{group}"):
+        if entry.name == kind:
+            module = entry.load()
+            if not isinstance(module, ModuleType):
+                raise ConfigError(f"{where}: entry point {entry.value!r} of {kind!r} is not a module")
+            return module
+    return importlib.import_module(f"{_PACKAGES[group]}.{kind}")

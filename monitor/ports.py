@@ -1,0 +1,303 @@
+"""The protocols: what the parts ask of each other. Read it after `monitor.model`.
+
+The store is synchronous and may be called from any thread; its methods raise `StoreUnavailable` when the database
+cannot serve them, and then have changed nothing. Every write may be repeated: the second time it changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol, TypeAlias
+
+from monitor.model import ChatMessage, Finding, Job, Outcome, Reason, Reply, Rubric, Sampling, Turn
+from monitor.spans import Assembly, Decoded, Fragment, Span, Step, StoredFragment
+from monitor.trends import Alert, AlertState, Baseline, Notification, Rollup, Series
+
+Clock: TypeAlias = Callable[[], datetime]
+"""Returns the current aware UTC instant: the wall clock, or event time in `replay`, `demo` and tests."""
+
+Decoder: TypeAlias = Callable[[Fragment], Decoded]
+"""Reads a fragment's payload. Never raises for what a sender can send: unreadable records are counted."""
+
+
+# Capture
+
+
+class Sink(Protocol):
+    """Where collectors put what they accepted."""
+
+    async def put(self, fragments: Sequence[Fragment]) -> None:
+        """Return when all of `fragments` are on disk; otherwise raise and have kept none of them.
+
+        Raises:
+            Overloaded: too much is waiting; retry later.
+            StoreUnavailable: the database cannot be written; retry later.
+        """
+
+
+class Collector(AbstractAsyncContextManager["Collector"], Protocol):
+    """One source. Entered: it accepts. Exited: nothing it accepted is unanswered."""
+
+    def health(self) -> Mapping[str, str]:
+        """Return what is wrong now, as problem -> short reason free of user text; empty when all is well."""
+
+
+class Dialect(Protocol):
+    """One telemetry convention. Pure; both methods see one span at a time."""
+
+    name: str
+    priority: int
+    """When several dialects claim a span the lowest wins (dialects.md section 4.1)."""
+
+    def claims(self, span: Span) -> bool:
+        """Return whether this convention describes the span."""
+
+    def read(self, span: Span) -> Step:
+        """Translate a claimed span. Never raises for what a span can hold: odd values are left out and flagged."""
+
+
+# Judging
+
+
+class Metric(Protocol):
+    """What is measured. Pure."""
+
+    @property
+    def rubric(self) -> Rubric:
+        """What the other stages must know of this metric."""
+
+    def messages(self, turn: Turn) -> tuple[ChatMessage, ...]:
+        """Return what to ask the judge; empty when the metric is computed in code."""
+
+    @property
+    def schema(self) -> Mapping[str, object] | None:
+        """The JSON schema of the reply in OpenAI's `json_schema` form (`name`, `strict`, `schema`); None for text."""
+
+    @property
+    def max_output_tokens(self) -> int:
+        """The budget for one reply."""
+
+    def read(self, turn: Turn, reply: Reply | None) -> Finding | Reason:
+        """Return what the reply says (None when `messages` was empty), or why the turn cannot be scored.
+
+        Raises:
+            UnreadableReply: the reply is not what was asked for; asking again may help.
+        """
+
+
+class Judge(Protocol):
+    """A model that answers."""
+
+    @property
+    def name(self) -> str:
+        """Endpoint kind and model as configured; part of every rubric id."""
+
+    async def ask(
+        self, messages: Sequence[ChatMessage], schema: Mapping[str, object] | None, *, max_output_tokens: int
+    ) -> Reply:
+        """Return the model's reply, complete or marked by `finish_reason` or `refusal` as not.
+
+        Raises:
+            RateLimited: pause for `retry_after`.
+            Retryable: time-out, broken transport, 5xx.
+            Rejected: the endpoint refuses this request for good (`content_filter`, `rejected`).
+        """
+
+
+class Proxy(Protocol):
+    """The cheap score that every turn gets."""
+
+    version: str
+
+    def score(self, turn: Turn) -> float | None:
+        """Return how much of the answer its documents cover, in [0, 1]; None when the proxy does not apply."""
+
+
+# Telling people
+
+
+class Channel(Protocol):
+    """Somewhere alerts are sent. Retrying is not its business."""
+
+    async def send(self, alert: Alert) -> None:
+        """Return when the other side has taken the alert.
+
+        Raises:
+            Retryable: try again, after `retry_after` if given.
+            Permanent: this will never be taken.
+        """
+
+
+class Publisher(Protocol):
+    """Dashboards and annotations."""
+
+    async def provision(self) -> None:
+        """Make the dashboards exist as shipped; doing it again changes nothing."""
+
+    async def annotate(self, alert: Alert) -> None:
+        """Mark the alert's onset, and its end once it is resolved; doing it again changes nothing."""
+
+
+# The store, as the sum of small protocols; a stage names only the ones it uses
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A window whose numbers changed since it was last rolled up; `mark` tells a later change from this one."""
+
+    app: str
+    environment: str
+    start: datetime
+    mark: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """How much waits between the stages."""
+
+    fragments: int
+    """Stored and not yet assembled."""
+    turns: int
+    """Assembled and not yet sampled."""
+    jobs: int
+    windows: int
+    oldest_fragment_at: datetime | None
+    oldest_job_at: datetime | None
+
+
+class SpanStore(Protocol):
+    """What was received, as received."""
+
+    def append(self, fragments: Sequence[Fragment]) -> int:
+        """Make all fragments durable in one transaction; return how many were new."""
+
+    def due(self, *, quiet_since: datetime, open_since: datetime, limit: int) -> tuple[str, ...]:
+        """Return traces to assemble, longest waiting first.
+
+        A trace is due when it has fragments not yet assembled, and either its newest fragment arrived before
+        `quiet_since` or its oldest not yet assembled one before `open_since`.
+        """
+
+    def fragments(self, trace_ids: Sequence[str]) -> Mapping[str, tuple[StoredFragment, ...]]:
+        """Return all fragments of each trace, in order of arrival, assembled or not."""
+
+
+class TurnStore(Protocol):
+    """Turns, and the text that belongs to them."""
+
+    def replace_turns(self, assemblies: Sequence[Assembly], *, now: datetime) -> None:
+        """Make each trace's turns exactly the given ones, in one transaction.
+
+        Its fragments up to `through` count as assembled from then on.
+        A turn with an unchanged content hash keeps its sampling, jobs and outcomes; a changed one loses them and is
+        sampled anew; one that is gone is deleted with them. All windows touched are marked for rollup.
+        """
+
+    def turn(self, turn_id: str) -> Turn | None:
+        """Return the turn with its text, or None."""
+
+    def turns(
+        self,
+        *,
+        app: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Turn]:
+        """Yield turns by start time, oldest first; `since` inclusive, `until` exclusive."""
+
+    def unsampled(self, limit: int) -> tuple[Turn, ...]:
+        """Return turns about which no sampling decision was recorded, oldest first."""
+
+
+class JobStore(Protocol):
+    """What is to be judged, and what came of it."""
+
+    def record_samplings(self, samplings: Sequence[Sampling]) -> None:
+        """Record decisions, their jobs and unmet needs in one transaction; those about replaced content are dropped."""
+
+    def claim(self, *, now: datetime, lease: timedelta, limit: int) -> tuple[Job, ...]:
+        """Lease jobs that are due and not leased, oldest first, and count the attempt; none is leased twice at once."""
+
+    def finish(self, outcomes: Sequence[Outcome]) -> None:
+        """Replace each job by its outcome in one transaction; an outcome about replaced content is dropped."""
+
+    def release(self, jobs: Sequence[Job], *, not_before: datetime) -> None:
+        """Give leased jobs back, to be claimed at `not_before` or later."""
+
+    def outcomes(self, turn_id: str) -> tuple[Outcome, ...]:
+        """Return verdicts and failures of one turn, by metric."""
+
+    def sampling(self, turn_id: str) -> Sampling | None:
+        """Return the decision about a turn with the jobs still open; None when none was recorded."""
+
+
+class SeriesStore(Protocol):
+    """Windows."""
+
+    def changed_windows(self, limit: int) -> tuple[Window, ...]:
+        """Return windows whose turns or outcomes changed since they were last rolled up, oldest first."""
+
+    def roll_up(self, windows: Sequence[Window], *, rubrics: Sequence[Rubric], length: timedelta) -> int:
+        """Recompute these windows of all series from turns and outcomes; return the number of rows written.
+
+        The mark of a window that changed meanwhile stays.
+        """
+
+    def rollups(
+        self,
+        *,
+        app: str | None = None,
+        metric: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> tuple[Rollup, ...]:
+        """Return rows by series, start, release."""
+
+    def baselines(self) -> Mapping[Series, Baseline]:
+        """Return the pinned baselines."""
+
+    def pin(self, baseline: Baseline) -> None:
+        """Set the baseline of its series."""
+
+
+class AlertStore(Protocol):
+    """Alerts and who was told."""
+
+    def alerts(self, *, states: Sequence[AlertState] | None = None, limit: int | None = None) -> tuple[Alert, ...]:
+        """Return alerts, newest first."""
+
+    def save_alerts(self, alerts: Sequence[Alert], notifications: Sequence[Notification]) -> None:
+        """Write alerts and the notifications they cause in one transaction; a known notification is left as it is."""
+
+    def notifications(self, *, due: datetime) -> tuple[Notification, ...]:
+        """Return those not sent whose `not_before` has passed, oldest first."""
+
+    def save_notification(self, notification: Notification) -> None:
+        """Record an attempt or a success."""
+
+
+class LeaseStore(Protocol):
+    """Keeps several schedulers from doing the same work; an optimisation, never a correctness condition."""
+
+    def hold(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
+        """Take or extend the lease; return whether `holder` has it now."""
+
+
+class Store(SpanStore, TurnStore, JobStore, SeriesStore, AlertStore, LeaseStore, Protocol):
+    """One database."""
+
+    def backlog(self) -> Backlog:
+        """Return what waits between the stages."""
+
+    def check(self) -> None:
+        """Raise `StoreUnavailable` unless the database answers and its schema is the one this version expects."""
+
+    def prune(self, *, text_before: datetime, fragments_before: datetime, limit: int) -> int:
+        """Delete user text of turns started before and assembled fragments received before; return rows touched."""
+
+    def close(self) -> None:
+        """Release connections."""

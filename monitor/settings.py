@@ -1,0 +1,355 @@
+"""One typed, strict, frozen tree of settings, read once: `load(path, environ)`.
+
+The file is YAML with `${NAME}` and `${NAME:-default}` taken from the environment. `RAG_MONITOR__STORE__URL` overrides
+`store.url`, and so on for every key. Durations carry a unit ("15s", "5m", "2h", "7d"). A secret may be given as
+`<name>_file`, a path. The sections of plug-ins (collectors, channels) stay plain mappings here: each plug-in's file has
+the `Config` class that reads its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias, TypeVar
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
+
+from monitor.errors import ConfigError
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PREFIX = "RAG_MONITOR__"
+_STANDARD = (
+    ("OPENAI_API_KEY", "judge", "api_key"),
+    ("OPENAI_BASE_URL", "judge", "base_url"),
+    ("GRAFANA_URL", "grafana", "url"),
+    ("GRAFANA_TOKEN", "grafana", "token"),
+)
+
+
+def duration(value: object) -> object:
+    """Return the `timedelta` of a number with a unit; other values pass, for pydantic to refuse.
+
+    >>> duration("1.5h")
+    datetime.timedelta(seconds=5400)
+    """
+    if isinstance(value, str) and (match := re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", value.strip())):
+        return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
+    if isinstance(value, timedelta):
+        return value
+    raise ValueError('expected a number with a unit: "250ms", "15s", "5m", "2h" or "7d"')
+
+
+Duration: TypeAlias = Annotated[timedelta, BeforeValidator(duration)]
+
+PluginSection: TypeAlias = Mapping[str, object]
+"""`kind` and whatever that kind's `Config` takes."""
+
+
+class Section(BaseModel):
+    """A part of the tree: unknown keys are refused, nothing changes after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, hide_input_in_errors=True)
+
+
+S = TypeVar("S", bound=Section)
+
+
+class StoreSettings(Section):
+    """Where everything is kept."""
+
+    url: str = "sqlite:///rag-monitor.db"
+    """SQLAlchemy URL: `sqlite:///path` or `postgresql+psycopg://user:password@host/database`."""
+
+
+class IntakeSettings(Section):
+    """The one buffer between collectors and the store."""
+
+    max_pending: int = Field(default=64 * 1024 * 1024, gt=0)
+    """Bytes of payload that may wait for their commit; beyond it senders are asked to come back."""
+    max_batch: int = Field(default=8 * 1024 * 1024, gt=0)
+    """Bytes of payload per transaction."""
+
+
+class AssembleSettings(Section):
+    """When a trace counts as complete."""
+
+    every: Duration = timedelta(seconds=1)
+    quiet: Duration = timedelta(seconds=10)
+    """A trace settles when nothing arrived for it for this long. At least twice the exporters' batch delay."""
+    max_age: Duration = timedelta(minutes=10)
+    """A trace settles at this age even if it is still growing."""
+    dialects: tuple[str, ...] | None = None
+    """Telemetry conventions to read; null for all."""
+    max_spans: int = Field(default=10_000, gt=0)
+    """Spans of one trace that are looked at; the rest are counted and flagged."""
+    batch: int = Field(default=200, gt=0)
+    """Traces per transaction."""
+
+
+class SampleSettings(Section):
+    """Which turns are judged."""
+
+    every: Duration = timedelta(seconds=2)
+    rate: float = Field(default=1.0, gt=0, le=1)
+    """Share of turns to judge."""
+    salt: str = "rag-monitor"
+    """Changing it draws another sample; equal salts make equal decisions on every machine."""
+    batch: int = Field(default=500, gt=0)
+
+
+class JudgeSettings(Section):
+    """Who judges."""
+
+    kind: Literal["offline", "openai"] = "offline"
+    """`offline` scores with a lexical proxy and needs no key; `openai` asks any OpenAI-compatible endpoint."""
+    base_url: str | None = None
+    """Null: the environment's `OPENAI_BASE_URL`, else OpenAI's own."""
+    api_key: SecretStr | None = None
+    """Null: the environment's `OPENAI_API_KEY`."""
+    api_key_file: Path | None = None
+    model: str = "gpt-4o-mini"
+    timeout: Duration = timedelta(seconds=30)
+    """For one call, from connecting to the last byte."""
+    input_usd_per_million: float = Field(default=0.15, ge=0)
+    """Price of a million input tokens of `model`, in US dollars."""
+    output_usd_per_million: float = Field(default=0.60, ge=0)
+
+
+class ScoreSettings(Section):
+    """How jobs are worked off."""
+
+    concurrency: int = Field(default=8, gt=0)
+    """Jobs judged at once by one process."""
+    attempts: int = Field(default=4, gt=0)
+    """Claims of one job before it becomes unscored."""
+    backoff: Duration = timedelta(seconds=10)
+    """Wait before the second attempt; doubled for each further one."""
+    max_job_age: Duration = timedelta(days=2)
+    """Jobs of turns older than this become unscored with reason `expired`."""
+
+
+class RollupSettings(Section):
+    """Windows of trends."""
+
+    every: Duration = timedelta(seconds=15)
+    window: Duration = timedelta(hours=1)
+    lateness: Duration = timedelta(minutes=15)
+    """A window is closed for detection this long after its end; later verdicts still correct its numbers."""
+
+
+class DetectSettings(Section):
+    """When a rise counts as a regression (the evidence meter)."""
+
+    every: Duration = timedelta(seconds=30)
+    reference: Duration = timedelta(days=7)
+    """Length of the baseline: the first this long of a series, unless one is pinned."""
+    min_reference_windows: int = Field(default=24, ge=4)
+    """Windows with data that a baseline must have before anything can fire."""
+    min_effect: float = Field(default=0.10, ge=0)
+    """Relative rises up to this count as no change."""
+    false_alarms_per_month: float = Field(default=1.0, gt=0)
+    """False alarms allowed in 30 days over all series of one app together."""
+    horizon: Duration = timedelta(days=7)
+    """No new alert about windows older than this."""
+
+
+class AlertSettings(Section):
+    """How people are told."""
+
+    every: Duration = timedelta(seconds=15)
+    hold: Duration = timedelta(0)
+    """A regression must last this long before it fires."""
+    attempts: int = Field(default=8, gt=0)
+    backoff: Duration = timedelta(seconds=15)
+
+
+class GrafanaSettings(Section):
+    """Grafana's HTTP API; nothing is pushed while `url` is null."""
+
+    url: str | None = None
+    """Null: the environment's `GRAFANA_URL`."""
+    token: SecretStr | None = None
+    """Null: the environment's `GRAFANA_TOKEN`."""
+    token_file: Path | None = None
+    datasource: str | None = None
+    """Name or uid of a PostgreSQL or Prometheus data source; null when there is exactly one that fits."""
+    folder: str = "rag-monitor"
+    """Uid of the folder; made when missing."""
+    every: Duration = timedelta(seconds=60)
+    timeout: Duration = timedelta(seconds=10)
+    ca_file: Path | None = None
+
+
+class WebSettings(Section):
+    """Health, metrics and the built-in pages."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8080, ge=0, le=65535)
+
+
+class RetentionSettings(Section):
+    """How long text is kept. Verdicts' scores and rollups stay."""
+
+    every: Duration = timedelta(minutes=10)
+    text: Duration = timedelta(days=30)
+    spans: Duration = timedelta(days=2)
+
+
+class LogSettings(Section):
+    """Our own logging."""
+
+    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+
+
+class Settings(Section):
+    """The whole tree; with no file at all these defaults run."""
+
+    store: StoreSettings = StoreSettings()
+    intake: IntakeSettings = IntakeSettings()
+    collectors: tuple[PluginSection, ...] = ({"kind": "otlp_http"}, {"kind": "otlp_grpc"})
+    assemble: AssembleSettings = AssembleSettings()
+    sample: SampleSettings = SampleSettings()
+    judge: JudgeSettings = JudgeSettings()
+    metrics: tuple[str, ...] = ("groundedness", "relevance")
+    """Names of shipped prompt files, or paths of your own."""
+    score: ScoreSettings = ScoreSettings()
+    rollup: RollupSettings = RollupSettings()
+    detect: DetectSettings = DetectSettings()
+    alert: AlertSettings = AlertSettings()
+    channels: tuple[PluginSection, ...] = ()
+    grafana: GrafanaSettings = GrafanaSettings()
+    web: WebSettings = WebSettings()
+    retention: RetentionSettings = RetentionSettings()
+    log: LogSettings = LogSettings()
+
+    @model_validator(mode="after")
+    def _quiet_before_age(self) -> Settings:
+        if self.assemble.quiet > self.assemble.max_age:
+            raise ValueError(
+                f"assemble.quiet ({self.assemble.quiet}) is longer than assemble.max_age ({self.assemble.max_age})"
+            )
+        return self
+
+
+def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
+    """Return the settings of `path` (None: defaults) with the environment's overrides.
+
+    Raises:
+        ConfigError: the file cannot be read or keys are wrong; a line per problem: file, key path, what is allowed.
+    """
+    origin = str(path) if path else "environment"
+    tree = _read(path, environ) if path else {}
+    for name, value in sorted(environ.items()):
+        if name.startswith(_PREFIX):
+            _override(tree, name, value)
+    _standard_variables(tree, environ)
+    return validate(Settings, tree, where=origin)
+
+
+def plugin_config(model: type[S], section: PluginSection, where: str) -> S:
+    """Return `section` (without `kind` and `name`) as a plug-in's own `Config`; `where` is its key path."""
+    return validate(model, {k: v for k, v in section.items() if k not in {"kind", "name"}}, where=where)
+
+
+def validate(model: type[S], tree: Mapping[str, object], *, where: str) -> S:
+    """Return `tree` as `model`, or raise a `ConfigError` with one line per problem."""
+    try:
+        return model.model_validate(tree)
+    except ValidationError as error:
+        lines = [f"{where}: {'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors()]
+        raise ConfigError("\n".join(lines)) from None
+
+
+def secret(value: SecretStr | None, file: Path | None, fallback: str | None, where: str) -> str | None:
+    """Return the secret from the settings, else from its file (stripped), else `fallback`, else None.
+
+    Raises:
+        ConfigError: both were given, or the file cannot be read; the message names `where`, never the value.
+    """
+    if value is not None and file is not None:
+        raise ConfigError(f"{where}: given twice, as itself and as {where}_file; keep one")
+    if value is not None:
+        return value.get_secret_value() or None
+    if file is None:
+        return fallback or None
+    try:
+        return file.read_text(encoding="utf-8").strip() or None
+    except OSError as error:
+        raise ConfigError(f"{where}_file: cannot read {str(file)!r}: {error.strerror}") from None
+
+
+def _read(path: Path, environ: Mapping[str, str]) -> dict[str, object]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise ConfigError(f"{path}: cannot read the settings: {why}") from None
+    try:
+        tree = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise ConfigError(f"{path}{at}: not YAML: {error.problem}") from None
+    except yaml.YAMLError:
+        raise ConfigError(f"{path}: not YAML") from None
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{path}: expected a mapping of sections, found {type(tree).__name__}")
+    filled = _substitute(tree, environ, str(path))
+    return {str(key): value for key, value in filled.items()} if isinstance(filled, dict) else {}
+
+
+def _substitute(node: object, environ: Mapping[str, str], where: str) -> object:
+    """Fill `${NAME}` in strings after parsing, so that a value with quotes or colons cannot change the file's shape."""
+    if isinstance(node, dict):
+        return {key: _substitute(value, environ, f"{where}: {key}") for key, value in node.items()}
+    if isinstance(node, list):
+        return [_substitute(value, environ, f"{where}[{i}]") for i, value in enumerate(node)]
+    if not isinstance(node, str) or "${" not in node:
+        return node
+
+    def fill(match: re.Match[str]) -> str:
+        name, default = match[1], match[2]
+        value = environ.get(name)
+        if value:
+            return value
+        if default is not None:
+            return default
+        raise ConfigError(f"{where}: ${{{name}}} is not set in the environment; set it or write ${{{name}:-default}}")
+
+    text = re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}", fill, node)
+    # A value that is nothing but a reference takes the type it would have had in the file.
+    return yaml.safe_load(text) if re.fullmatch(r"\$\{[^}]*\}", node) and _plain(text) else text
+
+
+def _plain(text: str) -> bool:
+    return bool(re.fullmatch(r"-?\d+(\.\d+)?|true|false|null", text))
+
+
+def _override(tree: dict[str, object], name: str, value: str) -> None:
+    keys = name.removeprefix(_PREFIX).lower().split("__")
+    node = tree
+    for key in keys[:-1]:
+        below = node.setdefault(key, {})
+        if not isinstance(below, dict):
+            raise ConfigError(
+                f"{name}: {key!r} is a list or a value in the file; only keys of mappings can be overridden"
+            )
+        node = below
+    try:
+        node[keys[-1]] = yaml.safe_load(value) if value[:1] in "[{" or _plain(value) else value
+    except yaml.YAMLError:
+        raise ConfigError(f"{name}: starts like a list or mapping but is not YAML") from None
+
+
+def _standard_variables(tree: dict[str, object], environ: Mapping[str, str]) -> None:
+    """The field's own variables fill what the file leaves open."""
+    for variable, section, key in _STANDARD:
+        if environ.get(variable):
+            below = tree.setdefault(section, {})
+            if isinstance(below, dict) and f"{key}_file" not in below:
+                below.setdefault(key, environ[variable])

@@ -1,0 +1,157 @@
+"""The nouns of trends: series, windows and alerts. Frozen slotted values, no I/O; none of them holds user text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Series:
+    """What is charted and alerted on; a changed prompt or judge is another `rubric_id` and so another series."""
+
+    app: str
+    environment: str
+    slice: str
+    """"" for the whole app, else `facet=value`."""
+    metric: str
+    rubric_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sums:
+    """Additive statistics of one window (statistics.md section 5); merging is `+` of every field.
+
+    w is the weight 1/probability, x is 1 for a defect else 0, f the proxy score; `s` is the score on the metric's
+    scale.
+    """
+
+    turns: int = 0
+    """All turns of the window, judged or not."""
+    sampled: int = 0
+    """Turns for which this metric was sampled (scored + failed + pending)."""
+    pending: int = 0
+    n: int = 0
+    """Scored turns."""
+    k: int = 0
+    """Defects among them."""
+    sw: float = 0.0
+    sw2: float = 0.0
+    swx: float = 0.0
+    sw2x: float = 0.0
+    sws: float = 0.0
+    sws2: float = 0.0
+    proxied: int = 0
+    """All turns that have a proxy score."""
+    f: float = 0.0
+    f2: float = 0.0
+    swf: float = 0.0
+    """The proxy-times-judge sums run over scored turns that have a proxy score."""
+    swf2: float = 0.0
+    swxf: float = 0.0
+    sw2f: float = 0.0
+    sw2f2: float = 0.0
+    sw2xf: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollup:
+    """One window of one series and release; recomputed from its turns and verdicts, never incremented."""
+
+    series: Series
+    release: str
+    start: datetime
+    """Inclusive; the window is half-open."""
+    length: timedelta
+    sums: Sums
+    unscored: Mapping[str, int] = field(default_factory=dict)
+    """Turns by `Reason`."""
+    histogram: Mapping[str, int] = field(default_factory=dict)
+    """Scored turns by score, rounded down to the metric's step: the keys are decimal text."""
+    weighted_histogram: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """The reference windows a series is held against."""
+
+    series: Series
+    start: datetime
+    end: datetime
+    pinned_by: str
+    """`first_windows`, `release <name>`, or who pinned it by hand."""
+
+
+class AlertState(StrEnum):
+    """The life of an alert, in order."""
+
+    PENDING = "pending"
+    FIRING = "firing"
+    RESOLVED = "resolved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regression:
+    """What detection found in one series, as of one closed window. Rates are shares in [0, 1]."""
+
+    series: Series
+    rule: str
+    """`continuous` or `release`."""
+    began_at: datetime
+    """Estimated onset: the start of the window in which the evidence began to grow."""
+    detected_at: datetime
+    """When the deciding window closed: its end plus the allowed lateness."""
+    resolved_at: datetime | None
+    """Likewise for the recovery; None while it goes on."""
+    rate: float
+    """Defect rate since `began_at`."""
+    rate_lower: float
+    rate_upper: float
+    baseline_rate: float
+    null_rate: float
+    """The rate up to which nothing is called a regression."""
+    evidence: float
+    """log10 of the evidence at detection."""
+    threshold: float
+    """log10 of the evidence needed."""
+    release: str = ""
+    """The release that most of the turns since `began_at` ran on."""
+    promise: str = ""
+    """The false-alarm promise in one sentence, for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """A regression as people are told about it: one incident of one series and rule."""
+
+    alert_id: str
+    """Names the incident."""
+    fingerprint: str
+    """Names the series and rule: the same for every incident of both."""
+    state: AlertState
+    regression: Regression
+    pending_at: datetime
+    firing_at: datetime | None = None
+    resolved_at: datetime | None = None
+    annotated: bool = False
+    """Whether Grafana carries its annotation in the current state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notification:
+    """One transition of one alert told, or to be told, to one channel."""
+
+    alert_id: str
+    channel: str
+    """The channel's name in the settings."""
+    transition: AlertState
+    attempt: int = 0
+    sent_at: datetime | None = None
+    not_before: datetime | None = None
+    failure: str = ""
+    """Class of the last failure; free of user text and secrets."""
