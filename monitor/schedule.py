@@ -1,0 +1,127 @@
+"""APScheduler as a clock: it calls ticks, coalesced, one at a time each; it remembers nothing.
+
+A tick reads what is to do from the store, so a missed, doubled or late one is harmless. The lease keeps several
+schedulers from doing the same work twice; losing it costs nothing but that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Self
+
+from apscheduler.events import EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from monitor.errors import MonitorError, StoreUnavailable
+from monitor.ports import Clock, LeaseStore
+from monitor.telemetry import Telemetry
+
+log = logging.getLogger(__name__)
+
+_LEASE = "schedule"
+_LEASE_TTL = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """Work to do every so often; `run(now)` returns how many rows it wrote."""
+
+    name: str
+    every: timedelta
+    run: Callable[[datetime], Awaitable[int]]
+
+
+class Schedule(AbstractAsyncContextManager["Schedule"]):
+    """Runs ticks while entered; leaving waits for the one under way."""
+
+    def __init__(self, ticks: Sequence[Tick], store: LeaseStore, telemetry: Telemetry, *, clock: Clock) -> None:
+        self._ticks = tuple(ticks)
+        self._store = store
+        self._telemetry = telemetry
+        self._clock = clock
+        self._holder = f"{socket.gethostname()}:{os.getpid()}"
+        self._leading = False
+        self._running: set[asyncio.Task[None]] = set()
+        self._scheduler = AsyncIOScheduler(timezone=UTC)
+
+    async def __aenter__(self) -> Self:
+        """Start the clock; every tick runs once at once."""
+        self._scheduler.add_listener(self._on_skip, EVENT_JOB_MAX_INSTANCES | EVENT_JOB_MISSED)
+        for tick in self._ticks:
+            self._scheduler.add_job(
+                self._run,
+                "interval",
+                args=(tick,),
+                id=tick.name,
+                seconds=tick.every.total_seconds(),
+                next_run_time=datetime.now(UTC),
+                coalesce=True,
+                max_instances=1,
+                # The default drops a run that is a second late with a log line nobody reads.
+                misfire_grace_time=None,
+            )
+        self._scheduler.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop the clock, then wait for ticks under way."""
+        self._scheduler.shutdown(wait=False)
+        if self._running:
+            await asyncio.gather(*self._running, return_exceptions=True)
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process held the lease when it last looked."""
+        return self._leading
+
+    async def _run(self, tick: Tick) -> None:
+        # APScheduler cancels its tasks on shutdown; a transaction in a thread cannot be cancelled, so it is waited for.
+        task = asyncio.ensure_future(self._guarded(tick))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        await asyncio.shield(task)
+
+    async def _guarded(self, tick: Tick) -> None:
+        began = time.monotonic()
+        try:
+            now = self._clock()
+            if not await asyncio.to_thread(self._lead, now):
+                return
+            rows = await tick.run(now)
+        except StoreUnavailable as error:
+            self._telemetry.failed(tick.name, reason=error.reason)
+        except MonitorError as error:
+            self._telemetry.failed(tick.name, reason=type(error).__name__)
+            log.warning("%s tick: %s: %s", tick.name, type(error).__name__, error)
+        except Exception as error:  # noqa: BLE001 -- the clock's one broad catch: no tick may end the others
+            self._telemetry.failed(tick.name, reason=type(error).__name__)
+            # The message of a foreign error may hold user text; its type and place do not.
+            place = error.__traceback__
+            while place and place.tb_next:
+                place = place.tb_next
+            where = f"{place.tb_frame.f_code.co_filename}:{place.tb_lineno}" if place else "?"
+            log.error("%s tick: %s at %s", tick.name, type(error).__name__, where)  # noqa: TRY400
+        else:
+            self._telemetry.ticked(tick.name, rows=rows, seconds=time.monotonic() - began)
+
+    def _lead(self, now: datetime) -> bool:
+        leading = self._store.hold(_LEASE, self._holder, now=now, ttl=_LEASE_TTL)
+        if leading != self._leading:
+            log.info("scheduler lease %s", "gained" if leading else "lost")
+            self._leading = leading
+        return leading
+
+    def _on_skip(self, event: JobEvent) -> None:
+        reason = "overlap" if event.code == EVENT_JOB_MAX_INSTANCES else "missed"
+        self._telemetry.skipped(event.job_id, reason=reason)
