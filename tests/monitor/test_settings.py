@@ -1,0 +1,104 @@
+"""The settings tree: strict, from a file and the environment, with errors that name the key."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from monitor.errors import ConfigError
+from monitor.settings import Settings, load, secret
+
+
+def write(folder: Path, text: str) -> Path:
+    """Return a settings file with this text."""
+    path = folder / "rag-monitor.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_without_a_file_the_defaults_run() -> None:
+    """No file and an empty environment give the embedded defaults."""
+    settings = load(None, {})
+    assert settings == Settings()
+    assert settings.store.url == "sqlite:///rag-monitor.db"
+    assert [c["kind"] for c in settings.collectors] == ["otlp_http", "otlp_grpc"]
+
+
+def test_file_is_read_with_units(tmp_path: Path) -> None:
+    """Durations carry a unit."""
+    settings = load(write(tmp_path, "assemble: {quiet: 1.5m, max_age: 1h}\nsample: {rate: 0.1}"), {})
+    assert settings.assemble.quiet == timedelta(seconds=90)
+    assert settings.sample.rate == 0.1
+
+
+def test_environment_fills_references(tmp_path: Path) -> None:
+    """`${NAME}` is taken from the environment and `${NAME:-default}` falls back."""
+    path = write(tmp_path, "store: {url: '${DB}'}\nsample: {rate: '${RATE:-0.25}', salt: 'a-${SALT:-b}'}")
+    settings = load(path, {"DB": "sqlite:///x.db"})
+    assert settings.store.url == "sqlite:///x.db"
+    assert settings.sample.rate == 0.25
+    assert settings.sample.salt == "a-b"
+
+
+def test_unset_reference_is_named(tmp_path: Path) -> None:
+    """A reference without value or default names file, key and variable."""
+    path = write(tmp_path, "store:\n  url: ${NOT_SET}")
+    with pytest.raises(ConfigError, match=r"rag-monitor\.yaml: store: url: \$\{NOT_SET\} is not set"):
+        load(path, {})
+
+
+def test_a_value_cannot_change_the_shape_of_the_file(tmp_path: Path) -> None:
+    """A substituted value stays one string, whatever YAML it looks like."""
+    path = write(tmp_path, "sample: {salt: '${SALT}'}")
+    assert load(path, {"SALT": "x}, rate: 0.5, {y: [1"}).sample.salt == "x}, rate: 0.5, {y: [1"
+
+
+def test_override_by_variable(tmp_path: Path) -> None:
+    """`RAG_MONITOR__SECTION__KEY` beats the file."""
+    path = write(tmp_path, "sample: {rate: 0.1}")
+    assert load(path, {"RAG_MONITOR__SAMPLE__RATE": "0.5"}).sample.rate == 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("store: {urll: x}", "store.urll"),
+        ("sample: {rate: 2}", "sample.rate"),
+        ("assemble: {quiet: 5}", "assemble.quiet"),
+        ("assemble: {quiet: 20m}", "assemble.max_age"),
+        ("- a", "expected a mapping"),
+        ("store: {url: [", "not YAML"),
+    ],
+)
+def test_wrong_keys_and_values_are_named(tmp_path: Path, text: str, told: str) -> None:
+    """Every problem is one line with the file and the key path."""
+    with pytest.raises(ConfigError) as caught:
+        load(write(tmp_path, text), {})
+    assert told in str(caught.value)
+    assert "rag-monitor.yaml" in str(caught.value)
+
+
+def test_wrong_value_is_not_repeated(tmp_path: Path) -> None:
+    """An error never shows the value, which may be a secret in the wrong place."""
+    with pytest.raises(ConfigError) as caught:
+        load(write(tmp_path, "judge: {kind: sk-very-secret}"), {})
+    assert "sk-very-secret" not in str(caught.value)
+
+
+def test_standard_variables_are_honoured() -> None:
+    """`OPENAI_*` and `GRAFANA_*` fill what the file leaves open."""
+    settings = load(None, {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://h/v1", "GRAFANA_URL": "http://g"})
+    assert settings.judge.api_key is not None
+    assert settings.judge.base_url == "http://h/v1"
+    assert settings.grafana.url == "http://g"
+    assert "'k'" not in repr(settings)
+
+
+def test_secret_from_file(tmp_path: Path) -> None:
+    """A secret file is read and stripped; giving it twice is refused."""
+    path = tmp_path / "key"
+    path.write_text("  s3cret\n")
+    assert secret(None, path, None, "judge.api_key") == "s3cret"
+    assert secret(None, None, "env", "judge.api_key") == "env"
+    with pytest.raises(ConfigError, match=r"judge\.api_key_file: cannot read"):
+        secret(None, tmp_path / "missing", None, "judge.api_key")
