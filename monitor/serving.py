@@ -1,0 +1,94 @@
+"""Serves an ASGI application on uvicorn inside the caller's event loop, without signal handlers or access log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import uvicorn
+
+from monitor.errors import ConfigError
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGIApplication  # uvicorn keeps the type of its own argument private
+
+log = logging.getLogger(__name__)
+
+
+class Server(AbstractAsyncContextManager["Server"]):
+    """One listening application. Entered: it accepts. Exited: requests under way got `grace` seconds to be answered."""
+
+    def __init__(
+        self,
+        application: ASGIApplication,
+        *,
+        host: str,
+        port: int,
+        where: str,
+        tls: ssl.SSLContext | None = None,
+        backlog: int = 1024,
+        keep_alive: int = 75,
+        grace: int = 10,
+    ) -> None:
+        self._host, self._port, self._where, self._backlog = host, port, where, backlog
+        self._config = uvicorn.Config(
+            application,
+            http="httptools",
+            loop="none",
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=keep_alive,
+            timeout_graceful_shutdown=grace,
+            backlog=backlog,
+        )
+        self._tls = tls
+        self._server = uvicorn.Server(self._config)
+        self._socket: socket.socket | None = None
+        self._loop: asyncio.Task[None] | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port that are listened on; the port is the real one even if 0 was asked for."""
+        if self._socket is None:
+            raise RuntimeError("the server is not running")
+        host, port = self._socket.getsockname()[:2]
+        return str(host), int(port)
+
+    async def __aenter__(self) -> Self:
+        """Listen.
+
+        Raises:
+            ConfigError: the address cannot be bound.
+        """
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        try:
+            self._socket = socket.create_server((self._host, self._port), family=family, backlog=self._backlog)
+        except OSError as error:
+            raise ConfigError(f"{self._where}: cannot listen on {self._host}:{self._port}: {error.strerror}") from None
+        # uvicorn's serve() takes over the process's signals, which belong to whoever runs us; its three steps do not.
+        self._config.load()
+        self._config.ssl = self._tls
+        self._server.lifespan = self._config.lifespan_class(self._config)
+        await self._server.startup(sockets=[self._socket])
+        self._loop = asyncio.create_task(self._server.main_loop(), name=f"serve {self._where}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop accepting, answer what is under way, close."""
+        self._server.should_exit = True
+        if self._loop is not None:
+            await self._loop
+        if self._socket is not None:
+            await self._server.shutdown(sockets=[self._socket])
+            self._socket.close()

@@ -1,0 +1,60 @@
+"""Health pages over a real socket."""
+
+import asyncio
+import http.client
+import json
+
+import pytest
+
+from monitor.errors import ConfigError
+from monitor.serving import Server
+from monitor.telemetry import Gauge, Telemetry
+from monitor.web.health import HealthPages
+
+
+def get(address: tuple[str, int], path: str, method: str = "GET") -> tuple[int, str, bytes]:
+    """Return status, content type and body."""
+    connection = http.client.HTTPConnection(*address, timeout=10)
+    try:
+        connection.request(method, path)
+        response = connection.getresponse()
+        return response.status, response.headers["content-type"], response.read()
+    finally:
+        connection.close()
+
+
+def test_pages() -> None:
+    """Liveness, readiness with reasons and metrics are answered; anything else is refused."""
+
+    async def scenario() -> None:
+        telemetry = Telemetry("test")
+        telemetry.watch("jobs", lambda: [Gauge(name="jobs", value=3)], description="Jobs waiting")
+        problems: dict[str, str] = {}
+        pages = HealthPages(problems=lambda: problems, metrics=telemetry.render, metrics_type=telemetry.content_type)
+        async with Server(pages, host="127.0.0.1", port=0, where="web") as server:
+            assert (await asyncio.to_thread(get, server.address, "/healthz"))[0] == 200
+            assert (await asyncio.to_thread(get, server.address, "/readyz"))[0] == 200
+            problems["store"] = "storage_full"
+            status, _, body = await asyncio.to_thread(get, server.address, "/readyz")
+            assert (status, json.loads(body)) == (503, {"ready": False, "problems": {"store": "storage_full"}})
+            status, kind, body = await asyncio.to_thread(get, server.address, "/metrics")
+            assert (status, kind.split(";")[0]) == (200, "text/plain")
+            assert b"\nrag_monitor_jobs 3.0\n" in body
+            assert (await asyncio.to_thread(get, server.address, "/", "GET"))[0] == 404
+            assert (await asyncio.to_thread(get, server.address, "/metrics", "POST"))[0] == 405
+        telemetry.close()
+
+    asyncio.run(scenario())
+
+
+def test_taken_port_is_a_config_error() -> None:
+    """A port in use is told with its key path instead of ending the process."""
+
+    async def scenario() -> None:
+        pages = HealthPages(problems=dict, metrics=bytes, metrics_type="text/plain")
+        async with Server(pages, host="127.0.0.1", port=0, where="web") as server:
+            again = Server(pages, host="127.0.0.1", port=server.address[1], where="web")
+            with pytest.raises(ConfigError, match=r"^web: cannot listen on 127\.0\.0\.1:\d+: "):
+                await again.__aenter__()
+
+    asyncio.run(scenario())
