@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+KAFKA := .cache/kafka
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: demo test check bench lint types layers wheel-test clean
+.PHONY: demo test check bench lint types layers wheel-test services clean
 
 demo: $(STAMP)
 	$(BIN)/rag-monitor demo
@@ -16,6 +17,14 @@ test: $(STAMP)
 check: lint types layers
 	$(BIN)/pytest -W error
 	$(BIN)/pytest -W error -m wheel tests/packaging
+
+# The Kafka broker that tests start, through Maven; without it they skip and say so.
+services: $(KAFKA)/.fetched
+
+$(KAFKA)/.fetched: tests/services/kafka/pom.xml
+	rm -rf $(KAFKA)
+	mvn --batch-mode --no-transfer-progress --quiet --file $< -Dkafka.home=$(CURDIR)/$(KAFKA) package
+	@touch $@
 
 bench: $(STAMP)
 	@for script in bench/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
