@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -57,6 +57,10 @@ class Sums:
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
+
+    def __add__(self, other: Sums) -> Sums:
+        """Return the sums of both windows together."""
+        return Sums(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Sums)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
