@@ -15,6 +15,18 @@ def test_broker(kafka_topic): pass
 def test_captures(shared): pass
 def test_nothing(): pass
 """
+_SKIPS = """
+import pytest
+
+def test_skipped(): pytest.skip("no reason given")
+@pytest.mark.xfail(reason="known")
+def test_expected_failure(): assert False
+"""
+_SKIPPED_MODULE = """
+import pytest
+
+pytest.skip("no module", allow_module_level=True)
+"""
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -69,6 +81,16 @@ def test_required_session(run: Run) -> None:
     assert 1 == session.returncode
 
 
+def test_everything_required(run: Run, tmp_path: Path) -> None:
+    """Where everything is required, no test and no module may skip for any reason; an expected failure is no skip."""
+    (tmp_path / "test_skips.py").write_text(_SKIPS)
+    (tmp_path / "test_skipped_module.py").write_text(_SKIPPED_MODULE)
+    session = run("--continue-on-collection-errors", require="all")
+    assert "1 failed, 1 passed, 1 xfailed, 3 errors" in session.stdout
+    assert "RAG_MONITOR_REQUIRE=all allows no skip: Skipped: no reason given" in session.stdout
+    assert "RAG_MONITOR_REQUIRE=all allows no skip: Skipped: no module" in session.stdout
+
+
 def test_markers_follow_fixtures(run: Run) -> None:
     """`-m "not kafka"` leaves out a test that uses the broker, though nobody marked it."""
     assert "1 passed, 1 skipped, 1 deselected" in run("-m", "not kafka").stdout
@@ -77,5 +99,5 @@ def test_markers_follow_fixtures(run: Run) -> None:
 def test_unknown_requirement(run: Run) -> None:
     """A service that no marker declares is refused, and the known ones are listed."""
     session = run(require="postgre")
-    assert "RAG_MONITOR_REQUIRE: no service ['postgre']; known: kafka, postgres, shared" in session.stderr
+    assert "RAG_MONITOR_REQUIRE: no service ['postgre']; known: all, kafka, postgres, shared" in session.stderr
     assert 4 == session.returncode
