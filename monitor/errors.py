@@ -5,7 +5,8 @@
     ├── Retryable              the same input may succeed later
     │   ├── Overloaded         the buffer is full; nothing was kept
     │   ├── StoreUnavailable   the database cannot be written now
-    │   └── RateLimited        the judge asks for a pause
+    │   ├── RateLimited        the judge asks for a pause
+    │   └── TimedOut           the judge did not answer within its deadline
     └── Permanent              the same input will always fail
         ├── MalformedPayload   bytes that are not what they claim to be
         ├── UnreadableReply    a judge's reply that holds no verdict
@@ -53,6 +54,10 @@ class StoreUnavailable(Retryable):
 
 class RateLimited(Retryable):
     """The judge's endpoint asks for a pause."""
+
+
+class TimedOut(Retryable):
+    """The judge's endpoint accepted a request and did not answer within the deadline."""
 
 
 class Permanent(MonitorError):  # noqa: N818 -- as Retryable

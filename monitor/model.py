@@ -240,6 +240,8 @@ class Reply:
     """As the endpoint returned it."""
     finish_reason: str = "stop"
     refusal: str | None = None
+    reasoned: bool = False
+    """Whether reasoning came with it, which is never read as the reply."""
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0

@@ -219,8 +219,13 @@ class JobStore(Protocol):
     def record_samplings(self, samplings: Sequence[Sampling]) -> None:
         """Record decisions, their jobs and unmet needs in one transaction; those about replaced content are dropped."""
 
-    def claim(self, *, now: datetime, lease: timedelta, limit: int) -> tuple[Job, ...]:
-        """Lease jobs that are due and not leased, oldest first, and count the attempt; none is leased twice at once."""
+    def claim(
+        self, *, now: datetime, lease: timedelta, limit: int, rubric_ids: Sequence[str] | None = None
+    ) -> tuple[Job, ...]:
+        """Lease jobs that are due and not leased, oldest first, and count the attempt; none is leased twice at once.
+
+        With `rubric_ids` only jobs of these: metrics computed in code never wait behind those that ask a slow judge.
+        """
 
     def finish(self, outcomes: Sequence[Outcome]) -> None:
         """Replace each job by its outcome in one transaction; an outcome about replaced content is dropped."""

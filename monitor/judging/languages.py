@@ -31,7 +31,7 @@ FUNCTION_WORDS = MappingProxyType(
             "it": """a al alla anche che chi ci come con da dal dalla dei del della delle di e è gli ha i il in la le lo
                 ma nel nella non o per più questa questo se si sono su sul tra un una uno""",
             "pt": """ao aos as com como da das de do dos e em entre é foi há isso mais mas na nas no nos não o os ou
-                para pela pelo por que se sem seu sua são também um uma""",
+                para pela pelo por que se sem seu sua são um uma""",
             "sv": "att av de den det du en ett för från han har hon i inte jag kan med men när och om på som till var är",
             "da": "af at de den det der du en er et for fra han har ikke jeg kan med men og om på som til var vi",
             "pl": "ale być co czy dla do i jak jest już lub może na nie o od oraz po przez się są to w z za że",
