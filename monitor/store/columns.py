@@ -1,0 +1,157 @@
+"""Column types that both databases agree on: instants, text without NUL, finite numbers, bounded counts, JSON as text.
+
+PostgreSQL refuses NUL in text and SQLite hides it; neither takes lone surrogates. Both are replaced by U+FFFD before
+writing, so that one odd character never loses a row and both databases read back the same.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta
+
+import orjson
+from sqlalchemy import BigInteger, Dialect, Double, Integer, Text, TypeDecorator
+
+from monitor.spans import EPOCH
+
+MAX_COUNT = 10**12
+"""Larger counts are a sender's mistake; cut there, nine million of them still add up within 64 bits."""
+
+MAX_LABEL = 200
+"""Characters of a name that is part of an index; PostgreSQL takes no index row over 2,704 bytes."""
+
+_MICROSECOND = timedelta(microseconds=1)
+
+Position = BigInteger().with_variant(Integer, "sqlite")
+"""A growing 64-bit integer; on SQLite the type must be spelled INTEGER to be the row's own id."""
+
+
+def microseconds(instant: datetime) -> int:
+    """Return microseconds since 1970 UTC.
+
+    Raises:
+        ValueError: the datetime is naive.
+
+    >>> microseconds(datetime.fromisoformat("1970-01-01T01:00:00+01:00"))
+    0
+    """
+    if instant.tzinfo is None:
+        raise ValueError("an instant must be an aware datetime; found a naive one")
+    return (instant - EPOCH) // _MICROSECOND
+
+
+def clean(text: str) -> str:
+    r"""Return `text` with NUL and lone surrogates replaced; surrogate pairs become the character they stand for.
+
+    >>> clean("a\x00b\ud800")
+    'a\ufffdb\ufffd'
+    """
+    if "\x00" in text:
+        text = text.replace("\x00", "\ufffd")
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def label(text: str) -> str:
+    """Return `text` as it is kept where it is part of an index: clean, and no longer than `MAX_LABEL`."""
+    return clean(text)[:MAX_LABEL]
+
+
+def json_text(value: object) -> str:
+    """Return `value` (lists, string-keyed mappings, scalars) as JSON; its text clean, non-finite numbers null."""
+    try:
+        encoded = orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return orjson.dumps(_clean_json(value)).decode()
+    return (orjson.dumps(_clean_json(value)) if b"\\u0000" in encoded else encoded).decode()
+
+
+def _clean_json(value: object) -> object:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(str(key)): _clean_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean_json(item) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return max(-MAX_COUNT, min(MAX_COUNT, value))
+    return value
+
+
+class Instant(TypeDecorator[datetime]):
+    """An aware datetime, kept as microseconds since 1970 UTC and read as UTC whatever zone anybody is in."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:  # noqa: ARG002 -- SQLAlchemy's
+        """Return what is stored; a naive datetime is refused with `ValueError`."""
+        return None if value is None else microseconds(value)
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 -- as above
+        """Return the aware UTC instant."""
+        return None if value is None else EPOCH + timedelta(microseconds=value)
+
+
+class Duration(TypeDecorator[timedelta]):
+    """A timedelta, kept as microseconds."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: timedelta | None, dialect: Dialect) -> int | None:  # noqa: ARG002 -- as above
+        """Return what is stored."""
+        return None if value is None else value // _MICROSECOND
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> timedelta | None:  # noqa: ARG002 -- as above
+        """Return the duration."""
+        return None if value is None else timedelta(microseconds=value)
+
+
+class CleanText(TypeDecorator[str]):
+    """Text of any length, `clean`."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 -- as above
+        """Return what is stored."""
+        return None if value is None else clean(value)
+
+
+class Label(TypeDecorator[str]):
+    """Text that is part of an index: `label`."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 -- as above
+        """Return what is stored."""
+        return None if value is None else label(value)
+
+
+class Number(TypeDecorator[float]):
+    """A finite float; NaN and infinities are kept as NULL, since one of them would spoil every sum it enters."""
+
+    impl = Double
+    cache_ok = True
+
+    def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:  # noqa: ARG002 -- as above
+        """Return what is stored."""
+        return None if value is None or not math.isfinite(value) else float(value)
+
+
+class Count(TypeDecorator[int]):
+    """A 64-bit count, cut to `MAX_COUNT` either side of zero."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: int | None, dialect: Dialect) -> int | None:  # noqa: ARG002 -- as above
+        """Return what is stored."""
+        return None if value is None else max(-MAX_COUNT, min(MAX_COUNT, value))

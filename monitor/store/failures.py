@@ -1,0 +1,69 @@
+"""What a driver's error means to the store's callers: one of the reasons of `StoreUnavailable`, and nothing of the row.
+
+Drivers quote rows in their messages ("Failing row contains ..."), which hold user text. Only an error's class, its code
+and our own statement are passed on.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import timedelta
+
+from sqlalchemy.exc import DBAPIError
+
+from monitor.errors import StoreUnavailable
+
+_SQLITE_REASONS = {
+    sqlite3.SQLITE_BUSY: "locked",
+    sqlite3.SQLITE_LOCKED: "locked",
+    sqlite3.SQLITE_PROTOCOL: "locked",
+    sqlite3.SQLITE_FULL: "storage_full",
+    sqlite3.SQLITE_READONLY: "read_only",
+    sqlite3.SQLITE_PERM: "read_only",
+    sqlite3.SQLITE_CANTOPEN: "unreachable",
+    sqlite3.SQLITE_IOERR: "unreachable",
+}
+
+# PostgreSQL documentation, appendix A: error codes. A class is the code's first two characters.
+_POSTGRESQL_REASONS = {
+    "08": "unreachable",  # connection exception
+    "28": "unreachable",  # invalid authorization
+    "3D": "unreachable",  # no such database
+    "53100": "storage_full",
+    "53300": "unreachable",  # too many connections
+    "53": "storage_full",  # other resources
+    "57P": "unreachable",  # shut down, crashed, starting up
+    "57014": "locked",  # statement timeout
+    "58": "unreachable",  # I/O error
+    "25006": "read_only",
+    "25P03": "unreachable",  # idle in transaction for too long
+    "40": "locked",  # serialization failure, deadlock
+    "55P03": "locked",
+}
+
+_RETRY_AFTER = {"locked": 1, "unreachable": 2, "read_only": 10, "storage_full": 10, "other": 5}
+
+
+def unavailable(error: Exception, doing: str) -> StoreUnavailable:
+    """Return what to raise for an error of the driver, or of SQLAlchemy around one, met while `doing`."""
+    original = error.orig if isinstance(error, DBAPIError) else error
+    code, reason = _classify(original)
+    if isinstance(error, DBAPIError) and error.connection_invalidated:
+        reason = "unreachable"
+    message = f"{doing}: {reason} ({type(original).__name__}{f', {code}' if code else ''})"
+    if reason == "other" and isinstance(error, DBAPIError) and error.statement:
+        message = f"{message} in: {' '.join(error.statement.split())[:300]}"
+    return StoreUnavailable(message, reason=reason, retry_after=timedelta(seconds=_RETRY_AFTER[reason]))
+
+
+def _classify(original: BaseException | None) -> tuple[str, str]:
+    if isinstance(original, sqlite3.Error):
+        # Errors that the Python module makes up itself carry no code.
+        number = getattr(original, "sqlite_errorcode", 0)
+        return getattr(original, "sqlite_errorname", ""), _SQLITE_REASONS.get(number & 0xFF, "other")
+    state = getattr(original, "sqlstate", None)
+    if state:
+        found = (_POSTGRESQL_REASONS[state[:size]] for size in (5, 3, 2) if state[:size] in _POSTGRESQL_REASONS)
+        return state, next(found, "other")
+    # psycopg reports a failed or lost connection without a code.
+    return "", "unreachable" if type(original).__name__ in {"OperationalError", "ConnectionTimeout"} else "other"

@@ -1,0 +1,106 @@
+"""Brings a database to the schema of this version, whoever else is trying to at the same moment.
+
+The whole upgrade is one transaction under a lock of the database, so that several processes may start at once on an
+empty database, and one that dies midway leaves nothing behind, neither tables nor lock.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, inspect, text
+
+from monitor.errors import ConfigError, StoreUnavailable
+from monitor.store.database import Database
+from monitor.store.tables import REVISION
+
+_FOLDER = Path(__file__).with_name("migrations")
+_LOCK = 0x7261676D6F6E  # "ragmon": any number that no other program's advisory locks use
+_PATIENCE = timedelta(minutes=5)
+_PAGE_BYTES = 8192
+
+
+def migrate(url: str) -> None:
+    """Bring the database to `REVISION`; a database that is there already is left as it is.
+
+    Raises:
+        ConfigError: the URL is wrong, or the database was made by a newer version of this program.
+        StoreUnavailable: the database cannot be reached or written.
+    """
+    database = Database(url, patience=_PATIENCE)
+    try:
+        upgrade(database)
+    finally:
+        database.close()
+
+
+def upgrade(database: Database) -> None:
+    """As `migrate`, over a pool of connections that is open already."""
+    with database.reading("reading the schema's revision") as connection:
+        if revision(connection) == REVISION:
+            return
+    if database.sqlite:
+        _write_ahead(database)
+    with database.writing("migrating the schema") as connection:
+        if not database.sqlite:
+            _lock_postgresql(connection)
+        found = revision(connection)
+        if found is not None and found > REVISION:
+            raise ConfigError(f"store.url: the schema is {found}, made by a newer version; this one knows {REVISION}")
+        config = Config()
+        config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def check(database: Database) -> None:
+    """Return when the database answers with the schema of this version.
+
+    Raises:
+        StoreUnavailable: it does not answer, or has another schema; `rag-monitor migrate` makes it current.
+    """
+    with database.reading("checking the store") as connection:
+        found = revision(connection)
+    if found != REVISION:
+        raise StoreUnavailable(
+            f"checking the store: {database.place}: schema {found or 'missing'}, needed {REVISION}; "
+            "run `rag-monitor migrate`"
+        )
+
+
+def revision(connection: Connection) -> str | None:
+    """Return the schema's revision; None for an empty database."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return found
+
+
+def _lock_postgresql(connection: Connection) -> None:
+    connection.execute(text(f"SET LOCAL lock_timeout = {_PATIENCE // timedelta(milliseconds=1)}"))
+    connection.execute(text("SET LOCAL statement_timeout = 0"))
+    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+    encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
+    if encoding != "UTF8":
+        raise ConfigError(f"store.url: the database is encoded as {encoding}; create it with ENCODING 'UTF8'")
+
+
+def _write_ahead(database: Database) -> None:
+    """Turn write-ahead logging on, which a file keeps; SQLite does not wait for others here, so we ask again."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            with database.outside_transactions("setting up the SQLite file") as connection:
+                connection.exec_driver_sql(f"PRAGMA page_size = {_PAGE_BYTES}")
+                if connection.exec_driver_sql("PRAGMA journal_mode = WAL").scalar() != "wal":
+                    raise ConfigError(f"store.url: {database.place}: this file system cannot keep a write-ahead log")
+        except StoreUnavailable as error:
+            if error.reason != "locked" or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            return

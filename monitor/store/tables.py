@@ -1,0 +1,340 @@
+"""The schema: one table per double bar of the architecture's picture, and a few that keep the books.
+
+User text is in three tables only: `spans`, `turn_texts` and `exchanges`; retention deletes from these. Instants are
+microseconds since 1970 UTC, counts 64 bits. A change here needs a migration; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from monitor.store.columns import CleanText, Count, Duration, Instant, Label, Number, Position
+
+REVISION = "0001"
+"""The schema that this version of the program reads and writes."""
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+spans = Table(
+    "spans",
+    metadata,
+    # Ids as 32 characters of hex cost 2 % more than 16 bytes and can be read by people.
+    Column("position", Position, primary_key=True, autoincrement=True),
+    Column("trace_id", Text, nullable=False),
+    Column("signal", Text, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("received_at", Instant, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    # Last, so that SQLite reads the other columns without following the payload's overflow pages.
+    Column("payload", LargeBinary, nullable=False),
+    UniqueConstraint("trace_id", "digest"),
+    # A position is never used again, not even that of a deleted last row.
+    sqlite_autoincrement=True,
+)
+
+# A narrow queue beside the wide rows: a flag in `spans` would rewrite ten kilobytes a row to say that it was read.
+unassembled = Table(
+    "unassembled",
+    metadata,
+    Column("position", Position, primary_key=True, autoincrement=False),
+    Column("trace_id", Text, nullable=False),
+    Column("received_at", Instant, nullable=False),
+)
+
+traces = Table(
+    "traces",
+    metadata,
+    Column("trace_id", Text, nullable=False),
+    Column("through", BigInteger, nullable=False),
+    Column("turns", BigInteger, nullable=False),
+    Column("unread", CleanText, nullable=False),
+    Column("assembled_at", Instant, nullable=False),
+    Column("pruned", Boolean, nullable=False),
+    PrimaryKeyConstraint("trace_id"),
+)
+
+turns = Table(
+    "turns",
+    metadata,
+    Column("turn_id", Text, nullable=False),
+    Column("trace_id", Text, nullable=False),
+    Column("span_id", CleanText, nullable=False),
+    Column("app", Label, nullable=False),
+    Column("environment", Label, nullable=False),
+    Column("release", Label, nullable=False),
+    Column("session_id", CleanText),
+    Column("user_id", CleanText),
+    Column("model", CleanText),
+    Column("input_tokens", Count),
+    Column("output_tokens", Count),
+    Column("error", CleanText),
+    Column("streaming", Boolean),
+    Column("started_at", Instant, nullable=False),
+    Column("ended_at", Instant, nullable=False),
+    Column("dialect", CleanText, nullable=False),
+    Column("facets", CleanText, nullable=False),
+    Column("flags", CleanText, nullable=False),
+    Column("content_hash", Text, nullable=False),
+    Column("decided_at", Instant),
+    Column("proxy", Number),
+    Column("proxy_version", CleanText, nullable=False),
+    PrimaryKeyConstraint("turn_id"),
+)
+Index(None, turns.c.trace_id)
+Index(None, turns.c.app, turns.c.environment, turns.c.started_at)
+Index(None, turns.c.started_at)
+Index(
+    "ix_turns_undecided",
+    turns.c.started_at,
+    sqlite_where=turns.c.decided_at.is_(None),
+    postgresql_where=turns.c.decided_at.is_(None),
+)
+
+turn_texts = Table(
+    "turn_texts",
+    metadata,
+    Column("turn_id", Text, ForeignKey("turns.turn_id", ondelete="CASCADE"), nullable=False),
+    Column("started_at", Instant, nullable=False),
+    Column("query", CleanText),
+    Column("history", CleanText, nullable=False),
+    Column("retrieval_queries", CleanText, nullable=False),
+    Column("citations", CleanText),
+    Column("response", CleanText),
+    Column("ground_truth", CleanText),
+    PrimaryKeyConstraint("turn_id"),
+)
+Index(None, turn_texts.c.started_at)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("turn_id", Text, ForeignKey("turns.turn_id", ondelete="CASCADE"), nullable=False),
+    Column("metric", Label, nullable=False),
+    Column("rubric_id", Label, nullable=False),
+    Column("content_hash", Text, nullable=False),
+    Column("probability", Number, nullable=False),
+    Column("stratum", CleanText, nullable=False),
+    Column("attempt", BigInteger, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("not_before", Instant),
+    Column("leased_until", Instant),
+    # The later of the two and of `created_at`: one index serves the claim, whatever made the job wait.
+    Column("claimable_at", Instant, nullable=False),
+    PrimaryKeyConstraint("turn_id", "metric", "rubric_id"),
+)
+Index(None, jobs.c.claimable_at)
+Index(None, jobs.c.created_at)
+
+outcomes = Table(
+    "outcomes",
+    metadata,
+    Column("turn_id", Text, ForeignKey("turns.turn_id", ondelete="CASCADE"), nullable=False),
+    Column("metric", Label, nullable=False),
+    Column("rubric_id", Label, nullable=False),
+    Column("content_hash", Text, nullable=False),
+    Column("probability", Number, nullable=False),
+    Column("stratum", CleanText, nullable=False),
+    Column("attempt", BigInteger, nullable=False),
+    # False for needs that were found unmet when sampling: every turn is asked about those, not only the sample.
+    Column("sampled", Boolean, nullable=False),
+    # NULL for verdicts.
+    Column("reason", Text),
+    Column("reason_detail", CleanText, nullable=False),
+    Column("score", Number),
+    Column("label", CleanText),
+    Column("defect", Boolean, nullable=False),
+    Column("severity", Count),
+    Column("details", CleanText, nullable=False),
+    Column("flags", CleanText, nullable=False),
+    Column("judge_model", CleanText, nullable=False),
+    Column("calls", Count, nullable=False),
+    Column("input_tokens", Count, nullable=False),
+    Column("output_tokens", Count, nullable=False),
+    Column("cost_usd", Number, nullable=False),
+    Column("latency", Duration, nullable=False),
+    Column("fingerprint", CleanText),
+    Column("judged_at", Instant, nullable=False),
+    PrimaryKeyConstraint("turn_id", "metric", "rubric_id"),
+    sqlite_with_rowid=False,
+)
+
+exchanges = Table(
+    "exchanges",
+    metadata,
+    Column("turn_id", Text, nullable=False),
+    Column("metric", Label, nullable=False),
+    Column("rubric_id", Label, nullable=False),
+    Column("started_at", Instant, nullable=False),
+    Column("prompt", CleanText, nullable=False),
+    Column("reply", CleanText, nullable=False),
+    Column("reason", CleanText, nullable=False),
+    Column("details", CleanText, nullable=False),
+    PrimaryKeyConstraint("turn_id", "metric", "rubric_id"),
+    ForeignKeyConstraint(
+        ["turn_id", "metric", "rubric_id"],
+        ["outcomes.turn_id", "outcomes.metric", "outcomes.rubric_id"],
+        ondelete="CASCADE",
+    ),
+)
+Index(None, exchanges.c.started_at)
+
+changed_windows = Table(
+    "changed_windows",
+    metadata,
+    Column("app", Label, nullable=False),
+    Column("environment", Label, nullable=False),
+    Column("window_start", Instant, nullable=False),
+    Column("mark", BigInteger, nullable=False),
+    PrimaryKeyConstraint("app", "environment", "window_start"),
+)
+
+window_length = Table(
+    "window_length",
+    metadata,
+    Column("length", Duration, primary_key=True, autoincrement=False),
+)
+
+rubrics = Table(
+    "rubrics",
+    metadata,
+    Column("metric", Label, nullable=False),
+    Column("rubric_id", Label, nullable=False),
+    Column("step", Number, nullable=False),
+    PrimaryKeyConstraint("metric", "rubric_id"),
+)
+
+rollups = Table(
+    "rollups",
+    metadata,
+    Column("app", Label, nullable=False),
+    Column("environment", Label, nullable=False),
+    Column("slice", Label, nullable=False),
+    Column("metric", Label, nullable=False),
+    Column("rubric_id", Label, nullable=False),
+    Column("release", Label, nullable=False),
+    Column("window_start", Instant, nullable=False),
+    Column("length", Duration, nullable=False),
+    Column("turns", BigInteger, nullable=False),
+    Column("sampled", BigInteger, nullable=False),
+    Column("pending", BigInteger, nullable=False),
+    Column("n", BigInteger, nullable=False),
+    Column("k", BigInteger, nullable=False),
+    Column("sw", Number, nullable=False),
+    Column("sw2", Number, nullable=False),
+    Column("swx", Number, nullable=False),
+    Column("sw2x", Number, nullable=False),
+    Column("sws", Number, nullable=False),
+    Column("sws2", Number, nullable=False),
+    Column("proxied", BigInteger, nullable=False),
+    Column("f", Number, nullable=False),
+    Column("f2", Number, nullable=False),
+    Column("swf", Number, nullable=False),
+    Column("swf2", Number, nullable=False),
+    Column("swxf", Number, nullable=False),
+    Column("sw2f", Number, nullable=False),
+    Column("sw2f2", Number, nullable=False),
+    Column("sw2xf", Number, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("cost_usd", Number, nullable=False),
+    Column("unscored", CleanText, nullable=False),
+    Column("histogram", CleanText, nullable=False),
+    Column("weighted_histogram", CleanText, nullable=False),
+    PrimaryKeyConstraint("app", "environment", "slice", "metric", "rubric_id", "release", "window_start"),
+)
+Index(None, rollups.c.window_start)
+
+baselines = Table(
+    "baselines",
+    metadata,
+    Column("app", Label, nullable=False),
+    Column("environment", Label, nullable=False),
+    Column("slice", Label, nullable=False),
+    Column("metric", Label, nullable=False),
+    Column("rubric_id", Label, nullable=False),
+    Column("started_at", Instant, nullable=False),
+    Column("ended_at", Instant, nullable=False),
+    Column("pinned_by", CleanText, nullable=False),
+    PrimaryKeyConstraint("app", "environment", "slice", "metric", "rubric_id"),
+)
+
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("alert_id", Text, nullable=False),
+    Column("fingerprint", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("app", Label, nullable=False),
+    Column("environment", Label, nullable=False),
+    Column("slice", Label, nullable=False),
+    Column("metric", Label, nullable=False),
+    Column("rubric_id", Label, nullable=False),
+    Column("rule", Text, nullable=False),
+    Column("began_at", Instant, nullable=False),
+    Column("detected_at", Instant, nullable=False),
+    # When detection saw the recovery; `resolved_at` is when the alert said so.
+    Column("recovered_at", Instant),
+    Column("rate", Number, nullable=False),
+    Column("rate_lower", Number, nullable=False),
+    Column("rate_upper", Number, nullable=False),
+    Column("baseline_rate", Number, nullable=False),
+    Column("null_rate", Number, nullable=False),
+    Column("evidence", Number, nullable=False),
+    Column("threshold", Number, nullable=False),
+    Column("release", Label, nullable=False),
+    Column("promise", CleanText, nullable=False),
+    Column("pending_at", Instant, nullable=False),
+    Column("firing_at", Instant),
+    Column("resolved_at", Instant),
+    Column("annotated", Boolean, nullable=False),
+    PrimaryKeyConstraint("alert_id"),
+)
+Index(None, alerts.c.pending_at)
+
+notifications = Table(
+    "notifications",
+    metadata,
+    Column("alert_id", Text, ForeignKey("alerts.alert_id", ondelete="CASCADE"), nullable=False),
+    Column("channel", CleanText, nullable=False),
+    Column("transition", Text, nullable=False),
+    Column("attempt", BigInteger, nullable=False),
+    Column("sent_at", Instant),
+    Column("not_before", Instant),
+    Column("failure", CleanText, nullable=False),
+    PrimaryKeyConstraint("alert_id", "channel", "transition"),
+)
+Index(
+    "ix_notifications_unsent",
+    notifications.c.alert_id,
+    sqlite_where=notifications.c.sent_at.is_(None),
+    postgresql_where=notifications.c.sent_at.is_(None),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", Text, nullable=False),
+    Column("holder", CleanText, nullable=False),
+    Column("expires_at", Instant, nullable=False),
+    PrimaryKeyConstraint("name"),
+)

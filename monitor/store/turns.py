@@ -1,0 +1,194 @@
+"""Turns and their text: each trace's turns replaced as one, outcomes kept where a judge would see the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, case, delete, select, tuple_, update
+
+from monitor.model import Turn
+from monitor.spans import Assembly
+from monitor.store import windows
+from monitor.store.columns import json_text, label
+from monitor.store.tables import jobs, outcomes, spans, traces, turn_texts, turns, unassembled
+from monitor.store.turn_rows import cleaned, turn_from, turn_row, turn_text_row
+from monitor.store.upsert import insert
+
+_KEYS_PER_STATEMENT = 500
+_TEXT = [c for c in turn_texts.c if c.name not in turns.c]
+_WITH_TEXT = select(turns, *_TEXT).join(turn_texts, turn_texts.c.turn_id == turns.c.turn_id, isouter=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What is stored of a turn, as far as replacing it must know."""
+
+    app: str
+    environment: str
+    started_at: datetime
+    content_hash: str
+
+
+def replace(connection: Connection, assemblies: Sequence[Assembly], *, now: datetime, length: timedelta) -> None:
+    """Make each trace's turns exactly the given ones; see `TurnStore.replace_turns`.
+
+    An assembly that read less of its trace than a stored one is dropped. A trace whose fragments were pruned keeps its
+    turns: what arrives later for it is only ever a part, so turns are added and none is changed or deleted.
+    """
+    newest = {a.trace_id: a for a in sorted(assemblies, key=lambda a: a.through)}
+    current, closed = _lock_traces(connection, newest, now=now)
+    if not current:
+        return
+    known = _known_turns(connection, [a.trace_id for a in current])
+    given = {t.turn_id: t for a in current for t in map(cleaned, a.turns)}
+    kept = {i for i, (trace_id, _) in known.items() if trace_id in closed}
+    written = {i: t for i, t in given.items() if i not in kept}
+    gone = [i for i in known if i not in given and i not in kept]
+    changed = [i for i, t in written.items() if i in known and known[i][1].content_hash != t.content_hash()]
+    _delete(connection, gone=gone, changed=changed)
+    _write(connection, tuple(written.values()))
+    _settle(connection, current, now=now)
+    before = [known[i][1] for i in known if i not in kept]
+    moments = [(k.app, k.environment, k.started_at) for k in before]
+    moments += [(label(t.app), label(t.environment), t.started_at) for t in written.values()]
+    windows.mark(connection, moments, length=length)
+
+
+def turn(connection: Connection, turn_id: str) -> Turn | None:
+    """Return the turn with what is left of its text."""
+    row = connection.execute(_WITH_TEXT.where(turns.c.turn_id == turn_id)).first()
+    return None if row is None else turn_from(row)
+
+
+def page(
+    connection: Connection,
+    *,
+    app: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    after: tuple[datetime, str] | None,
+    limit: int,
+) -> tuple[Turn, ...]:
+    """Return turns by start time and id, the first of them behind `after`."""
+    statement: Select[tuple[object, ...]] = _WITH_TEXT
+    if app is not None:
+        statement = statement.where(turns.c.app == app)
+    if since is not None:
+        statement = statement.where(turns.c.started_at >= since)
+    if until is not None:
+        statement = statement.where(turns.c.started_at < until)
+    if after is not None:
+        statement = statement.where(tuple_(turns.c.started_at, turns.c.turn_id) > tuple_(*after))
+    rows = connection.execute(statement.order_by(turns.c.started_at, turns.c.turn_id).limit(limit))
+    return tuple(turn_from(row) for row in rows)
+
+
+def unsampled(connection: Connection, limit: int) -> tuple[Turn, ...]:
+    """Return turns without a decision, oldest first."""
+    statement = _WITH_TEXT.where(turns.c.decided_at.is_(None)).order_by(turns.c.started_at, turns.c.turn_id)
+    return tuple(turn_from(row) for row in connection.execute(statement.limit(limit)))
+
+
+def batches(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield `keys` in parts small enough to be the parameters of one statement."""
+    for start in range(0, len(keys), _KEYS_PER_STATEMENT):
+        yield keys[start : start + _KEYS_PER_STATEMENT]
+
+
+def _lock_traces(
+    connection: Connection, newest: Mapping[str, Assembly], *, now: datetime
+) -> tuple[tuple[Assembly, ...], frozenset[str]]:
+    """Return the assemblies that are not behind the stored ones, and the traces that are closed."""
+    ids = sorted(newest)
+    if not ids:
+        return (), frozenset()
+    fresh = {"through": 0, "turns": 0, "unread": "{}", "assembled_at": now, "pruned": False}
+    connection.execute(
+        insert(connection, traces).on_conflict_do_nothing(), [{"trace_id": trace_id, **fresh} for trace_id in ids]
+    )
+    rows: list[Row[tuple[str, int, bool]]] = []
+    for part in batches(ids):
+        found = select(traces.c.trace_id, traces.c.through, traces.c.pruned).where(traces.c.trace_id.in_(part))
+        rows += connection.execute(found.order_by(traces.c.trace_id).with_for_update())
+    current = tuple(newest[row.trace_id] for row in rows if newest[row.trace_id].through >= row.through)
+    return current, frozenset(row.trace_id for row in rows if row.pruned)
+
+
+def _known_turns(connection: Connection, trace_ids: Sequence[str]) -> dict[str, tuple[str, _Known]]:
+    """Return the stored turns of these traces by id, with their trace, locked against a decision made meanwhile."""
+    columns = (
+        turns.c.turn_id,
+        turns.c.trace_id,
+        turns.c.app,
+        turns.c.environment,
+        turns.c.started_at,
+        turns.c.content_hash,
+    )
+    found: dict[str, tuple[str, _Known]] = {}
+    for part in batches(trace_ids):
+        statement = select(*columns).where(turns.c.trace_id.in_(part)).order_by(turns.c.turn_id).with_for_update()
+        for row in connection.execute(statement):
+            found[row.turn_id] = (
+                row.trace_id,
+                _Known(
+                    app=row.app,
+                    environment=row.environment,
+                    started_at=row.started_at,
+                    content_hash=row.content_hash,
+                ),
+            )
+    return found
+
+
+def _delete(connection: Connection, *, gone: Sequence[str], changed: Sequence[str]) -> None:
+    for part in batches(gone):
+        connection.execute(delete(turns).where(turns.c.turn_id.in_(part)))
+    for part in batches(changed):
+        connection.execute(delete(jobs).where(jobs.c.turn_id.in_(part)))
+        connection.execute(delete(outcomes).where(outcomes.c.turn_id.in_(part)))
+
+
+def _write(connection: Connection, written: Sequence[Turn]) -> None:
+    if not written:
+        return
+    statement = insert(connection, turns)
+    new = statement.excluded
+    same = turns.c.content_hash == new.content_hash
+    values: dict[str, ColumnElement[object]] = {c.name: new[c.name] for c in turns.c}
+    values["decided_at"] = case((same, turns.c.decided_at))
+    values["proxy"] = case((same, turns.c.proxy))
+    values["proxy_version"] = case((same, turns.c.proxy_version), else_="")
+    ordered = sorted(written, key=lambda t: t.turn_id)
+    connection.execute(
+        statement.on_conflict_do_update(index_elements=["turn_id"], set_=values), [turn_row(t) for t in ordered]
+    )
+    statement = insert(connection, turn_texts)
+    new = statement.excluded
+    values = {c.name: new[c.name] for c in turn_texts.c}
+    connection.execute(
+        statement.on_conflict_do_update(index_elements=["turn_id"], set_=values), [turn_text_row(t) for t in ordered]
+    )
+
+
+def _settle(connection: Connection, current: Sequence[Assembly], *, now: datetime) -> None:
+    """Count the fragments that were read as assembled, and note what became of each trace."""
+    read = select(spans.c.position).where(spans.c.trace_id == bindparam("trace"), spans.c.position <= bindparam("last"))
+    connection.execute(
+        delete(unassembled).where(unassembled.c.position.in_(read)),
+        [{"trace": a.trace_id, "last": a.through} for a in current],
+    )
+    connection.execute(
+        update(traces).where(traces.c.trace_id == bindparam("trace")),
+        [
+            {
+                "trace": a.trace_id,
+                "through": a.through,
+                "turns": len(a.turns),
+                "unread": json_text(dict(a.unread)),
+                "assembled_at": now,
+            }
+            for a in current
+        ],
+    )
