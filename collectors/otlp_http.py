@@ -1,0 +1,129 @@
+"""OTLP over HTTP: protobuf and JSON on `/v1/traces`, `/v1/logs` and `/v1/metrics`. 200 means on disk.
+
+Source: OTLP 1.10, https://opentelemetry.io/docs/specs/otlp/#otlphttp.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from pydantic import Field
+
+from collectors._otlp_admission import Admission
+from collectors._otlp_http_reply import Reply, accepted, failed
+from collectors._otlp_http_request import body_of, drain, encoding_of, head_of
+from collectors._otlp_reception import Reception, ReceptionStats, left_out
+from monitor.errors import Overloaded, Permanent, Retryable
+from monitor.ports import Clock, Sink
+from monitor.serving import Server
+from monitor.settings import Duration, Section
+
+if TYPE_CHECKING:
+    from uvicorn._types import (
+        ASGIReceiveCallable,
+        ASGISendCallable,
+        HTTPScope,
+        Scope,
+    )  # uvicorn keeps its types private
+
+_MEBIBYTE = 1024 * 1024
+
+T = TypeVar("T")
+
+
+class Config(Section):
+    """The section of an `otlp_http` collector."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=4318, ge=0, le=65535)
+    """0 takes any free port."""
+    max_body: int = Field(default=20 * _MEBIBYTE, gt=0)
+    """Bytes of one request, as sent and when unpacked; more is answered with 413."""
+    max_in_flight: int = Field(default=48 * _MEBIBYTE, gt=0)
+    """Bytes of all requests in memory at once; others wait unread in their connections."""
+    body_timeout: Duration = timedelta(seconds=30)
+    """How long a request's body may take to arrive."""
+
+
+def build(config: Config, sink: Sink, clock: Clock) -> OtlpHttp:
+    """Return the collector, not yet listening."""
+    return OtlpHttp(config, sink, clock)
+
+
+class OtlpHttp:
+    """Receives OTLP over HTTP. Entered: it accepts. Exited: every request is answered."""
+
+    def __init__(self, config: Config, sink: Sink, clock: Clock) -> None:
+        self._config = config
+        self._reception = Reception(sink, clock, max_body=config.max_body)
+        self._admission = Admission(config.max_in_flight)
+        self._server = Server(self, host=config.host, port=config.port, where="otlp_http")
+        self._running = AsyncExitStack()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port that are listened on."""
+        return self._server.address
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as starting:
+            starting.callback(self._reception.close)
+            await starting.enter_async_context(self._server)
+            self._running = starting.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._running.aclose()
+
+    def health(self) -> Mapping[str, str]:
+        """Return nothing: while it runs, what can go wrong is the sink's to tell."""
+        return {}
+
+    def stats(self) -> ReceptionStats:
+        """Return counts since the collector was built."""
+        return self._reception.stats()
+
+    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        """Answer one request: the ASGI 3 interface."""
+        if scope["type"] != "http":
+            return
+        try:
+            reply = await self._answer(scope, receive)
+        except ConnectionResetError:
+            return
+        except (Permanent, Retryable) as error:
+            reply = failed(error, encoding_of(scope["headers"]) or "json")
+        await reply.send(send)
+
+    async def _answer(self, scope: HTTPScope, receive: ASGIReceiveCallable) -> Reply:
+        config = self._config
+        with self._reception.counting():
+            head = head_of(scope["method"], scope["path"], scope["headers"], max_body=config.max_body)
+            if head.signal == "metrics":
+                await self._arrived(drain(receive))
+                self._reception.ignore_metrics()
+                return accepted(head.signal, head.encoding)
+            async with self._admission.hold(head.estimate(config.max_body)):
+                found = await self._reception.take(
+                    await self._arrived(body_of(receive, most=config.max_body)),
+                    head.signal,
+                    encoding=head.encoding,
+                    coding=head.coding,
+                )
+            return accepted(head.signal, head.encoding, rejected=found.rejected, message=left_out(found))
+
+    async def _arrived(self, body: Awaitable[T]) -> T:
+        """Return what `body` reads, unless it takes too long."""
+        seconds = self._config.body_timeout.total_seconds()
+        try:
+            async with asyncio.timeout(seconds):
+                return await body
+        except TimeoutError:
+            raise Overloaded(f"the body did not arrive within {seconds:g} s") from None
