@@ -84,8 +84,11 @@ def claims(sentence: str) -> bool:
     plain = " ".join(sentence.replace("’", "'").split())
     if _QUESTION.search(plain) or _COURTESY.match(plain):
         return False
-    refusal = _REFUSAL.search(plain)
-    return refusal is None or bool(_BEFORE.search(plain[: refusal.start()]) or _AFTER.search(plain, refusal.end()))
+    refusals = list(_REFUSAL.finditer(plain))
+    if not refusals:
+        return True
+    first, last = refusals[0], refusals[-1]
+    return bool(_BEFORE.search(plain[: first.start()]) or _AFTER.search(plain, last.end()))
 
 
 def refuses(sentences: Sequence[str]) -> bool:

@@ -27,12 +27,12 @@ FUNCTION_WORDS = MappingProxyType(
             "fr": """au aux avec ce ces cette dans de des du elle en est et être il ils je la le les leur lui mais ne
                 nous on ou où par pas plus pour que qui sa se ses son sont sur un une vous à été""",
             "es": """al con de del el ella en entre es esta este está fue ha hay la las le lo los más no nos o para
-                para pero por que se ser sin sobre son su sus también un una y ya""",
+                pero por que se ser sin sobre son su sus también un una y ya""",
             "it": """a al alla anche che chi ci come con da dal dalla dei del della delle di e è gli ha i il in la le lo
                 ma nel nella non o per più questa questo se si sono su sul tra un una uno""",
             "pt": """ao aos as com como da das de do dos e em entre é foi há isso mais mas na nas no nos não o os ou
-                para pela pelo por que se sem seu sua são um uma""",
-            "sv": "att av de den det du en ett för från han har hon i inte jag kan med men när och om på som till var är",
+                para pela pelo por que se sem seu sua são também um uma""",
+            "sv": "att av de den det du en ett för från han har hon i inte jag kan med men när om på som till var är",
             "da": "af at de den det der du en er et for fra han har ikke jeg kan med men og om på som til var vi",
             "pl": "ale być co czy dla do i jak jest już lub może na nie o od oraz po przez się są to w z za że",
             "cs": "a ale by do i jak je jako jsou k má na nebo o od po pro při se si s tak to v z za že",

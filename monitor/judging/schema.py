@@ -1,0 +1,168 @@
+"""The part of JSON Schema that OpenAI's strict mode knows, as a check of our own: what fails it is no reply.
+
+Subset: type, properties, required, additionalProperties, items, enum, minimum, maximum, $ref to $defs, description,
+title (https://platform.openai.com/docs/guides/structured-outputs#supported-schemas). Messages name paths and types and
+never quote a string from the reply.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from monitor.errors import ConfigError, UnreadableReply
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+_KEYWORDS = frozenset(
+    "type properties required additionalProperties items enum minimum maximum $ref $defs description title".split()
+)
+_TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
+_LARGEST_SHOWN = 10**6
+_REF = "#/$defs/"
+
+
+class Schema:
+    """A checked schema; `tree` is OpenAI's form: `name`, `strict` and `schema`."""
+
+    def __init__(self, tree: Mapping[str, Json], *, where: str) -> None:
+        """Check the schema itself.
+
+        Raises:
+            ConfigError: not the form above, not strict, or a keyword outside the subset.
+        """
+        root = tree.get("schema")
+        if tree.get("strict") is not True or not isinstance(tree.get("name"), str) or not isinstance(root, dict):
+            raise ConfigError(f'{where}: expected {{"name": ..., "strict": true, "schema": {{...}}}}')
+        defs = root.get("$defs", {})
+        if root.get("type") != "object" or not isinstance(defs, dict):
+            raise ConfigError(f"{where}: schema: expected an object, with $defs as a mapping if any")
+        self.tree = tree
+        self._root = root
+        self._defs = defs
+        for path, node in (("schema", root), *((f"schema.$defs.{name}", node) for name, node in defs.items())):
+            self._check(node, f"{where}: {path}")
+
+    @property
+    def properties(self) -> frozenset[str]:
+        """The names of the reply's own fields."""
+        properties = self._root.get("properties")
+        return frozenset(properties) if isinstance(properties, dict) else frozenset()
+
+    def read(self, value: Json) -> dict[str, Json]:
+        """Return `value`, whole floats where integers belong made integers.
+
+        Raises:
+            UnreadableReply: it is not what the schema asks for; the message says where.
+        """
+        found = self._read(self._root, value, "")
+        if not isinstance(found, dict):
+            raise _mismatch("", "an object", value)
+        return found
+
+    def _check(self, node: Json, where: str) -> None:
+        if not isinstance(node, dict):
+            raise ConfigError(f"{where}: expected a mapping")
+        if unknown := sorted(node.keys() - _KEYWORDS):
+            raise ConfigError(
+                f"{where}: keyword {unknown[0]!r} is not supported; known: {', '.join(sorted(_KEYWORDS))}"
+            )
+        if "$ref" in node:
+            ref = node["$ref"]
+            if not isinstance(ref, str) or ref.removeprefix(_REF) not in self._defs:
+                raise ConfigError(f"{where}: $ref: expected {_REF}<name> of {', '.join(sorted(self._defs)) or 'none'}")
+            return
+        kind = node.get("type")
+        if kind not in _TYPES:
+            raise ConfigError(f"{where}: type: expected one of {', '.join(_TYPES)}")
+        if kind == "object":
+            self._check_object(node, where)
+        if kind == "array":
+            self._check(node.get("items"), f"{where}.items")
+
+    def _check_object(self, node: Mapping[str, Json], where: str) -> None:
+        properties = node.get("properties")
+        if not isinstance(properties, dict):
+            raise ConfigError(f"{where}: properties: expected a mapping")
+        required = node.get("required")
+        # Strict mode refuses anything else, but only when the first turn is judged.
+        if not isinstance(required, list) or sorted(map(str, required)) != sorted(properties):
+            raise ConfigError(f"{where}: required: strict mode wants every property named: {', '.join(properties)}")
+        if node.get("additionalProperties") is not False:
+            raise ConfigError(f"{where}: additionalProperties: strict mode wants false")
+        for name, below in properties.items():
+            self._check(below, f"{where}.{name}")
+
+    def _read(self, node: Json, value: Json, path: str) -> Json:
+        if not isinstance(node, dict):
+            return value
+        ref = node.get("$ref")
+        if isinstance(ref, str):
+            return self._read(self._defs[ref.removeprefix(_REF)], value, path)
+        kind = node.get("type")
+        if kind == "integer" and isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not _is_a(kind, value):
+            raise _mismatch(path, _article(str(kind)), value)
+        _check_limits(node, value, path)
+        if isinstance(value, dict):
+            return self._read_object(node, value, path)
+        if isinstance(value, list):
+            return [self._read(node["items"], item, f"{path}[{place}]") for place, item in enumerate(value)]
+        return value
+
+    def _read_object(self, node: Mapping[str, Json], value: dict[str, Json], path: str) -> Json:
+        properties = node["properties"]
+        if not isinstance(properties, dict):
+            return value
+        if missing := [name for name in properties if name not in value]:
+            raise UnreadableReply(f"{_at(path)}{', '.join(missing)} missing", reason="invalid")
+        if value.keys() - properties.keys():
+            raise UnreadableReply(f"{_at(path)}holds fields beside {', '.join(properties)}", reason="invalid")
+        prefix = f"{path}." if path else ""
+        return {name: self._read(below, value[name], f"{prefix}{name}") for name, below in properties.items()}
+
+
+def _check_limits(node: Mapping[str, Json], value: Json, path: str) -> None:
+    allowed = node.get("enum")
+    if isinstance(allowed, list) and value not in allowed:
+        raise _mismatch(path, f"one of {', '.join(map(str, allowed))}", value)
+    low, high = node.get("minimum"), node.get("maximum")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return
+    if (isinstance(low, int | float) and value < low) or (isinstance(high, int | float) and value > high):
+        raise _mismatch(path, f"a number from {low} to {high}", value)
+
+
+def _is_a(kind: Json, value: Json) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    if isinstance(value, int):
+        return kind in {"integer", "number"}
+    if isinstance(value, float):
+        return kind == "number" and math.isfinite(value)
+    return kind == _name(value)
+
+
+def _name(value: Json) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    return {int: "number", float: "number", str: "string", list: "array", dict: "object"}[type(value)]
+
+
+def _mismatch(path: str, expected: str, value: Json) -> UnreadableReply:
+    found = _article(_name(value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        found = f"{value:g}" if abs(value) < _LARGEST_SHOWN else "a larger number"
+    return UnreadableReply(f"{_at(path)}expected {expected}, found {found}", reason="invalid")
+
+
+def _article(noun: str) -> str:
+    return noun if noun == "null" else f"{'an' if noun[0] in 'aio' else 'a'} {noun}"
+
+
+def _at(path: str) -> str:
+    return f"{path}: " if path else ""

@@ -1,0 +1,133 @@
+"""Templates with `{{name}}` and `{{#name}}..{{/name}}`, parsed once; what is inserted is never read as a template.
+
+A section over a list is written once for each item, whose fields it may name; a section over a value is written when
+the value is not empty. A line that holds nothing but a section's tag leaves no empty line behind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from monitor.errors import ConfigError
+
+VALUES = frozenset({"fence", "query", "response", "ground_truth", "history", "context"})
+"""What `{{name}}` and `{{#name}}` may name anywhere."""
+
+LISTS: Mapping[str, frozenset[str]] = {
+    "documents": frozenset({"id", "title", "content", "rank", "source"}),
+    "sentences": frozenset({"n", "text"}),
+}
+"""What `{{#name}}` may name, and the fields of an item."""
+
+_TAG = re.compile(r"\{\{\s*([#/]?)\s*([^{}\s]*)\s*\}\}")
+_ALONE = re.compile(r"(?m)^[ \t]*(\{\{\s*[#/][^{}]*\}\})[ \t]*\n")
+_BRACES = re.compile(r"\{\{|\}\}")
+
+Fields: TypeAlias = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    name: str
+    parts: tuple[str | _Value | _Section, ...]
+
+
+_Part: TypeAlias = "str | _Value | _Section"
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A parsed template."""
+
+    parts: tuple[_Part, ...]
+    names: frozenset[str]
+    """The values and sections it uses, fields of items left out."""
+
+    def render(self, values: Fields, lists: Mapping[str, Sequence[Fields]]) -> str:
+        """Return the text with everything inserted; a value that `values` lacks is empty."""
+        return "".join(_write(self.parts, values, lists))
+
+
+def parse(text: str, *, where: str, line: int = 1) -> Template:
+    """Return `text` as a template; `where` and the number of its first `line` are for messages.
+
+    Raises:
+        ConfigError: a placeholder is unknown, a section is not closed, or braces belong to no tag.
+    """
+    reader = _Reader(_ALONE.sub(r"\1", text), where, line)
+    parts, _ = reader.read(0, "", frozenset())
+    return Template(parts=parts, names=frozenset(reader.names))
+
+
+class _Reader:
+    def __init__(self, text: str, where: str, line: int) -> None:
+        self._text = text
+        self._where = where
+        self._line = line
+        self.names: set[str] = set()
+
+    def read(self, start: int, section: str, fields: frozenset[str]) -> tuple[tuple[_Part, ...], int]:
+        """Return the parts up to the end of `section` ("" for the whole text) and where reading goes on."""
+        parts: list[_Part] = []
+        while tag := _TAG.search(self._text, start):
+            parts.append(self._literal(start, tag.start()))
+            kind, name = tag[1], tag[2]
+            start = tag.end()
+            if kind == "/":
+                if name != section:
+                    raise self._error(tag.start(), f"{{{{/{name}}}}} closes {section or 'nothing'!r}")
+                return tuple(parts), start
+            if kind == "#":
+                inner, start = self._section(tag, name, fields)
+                parts.append(inner)
+                continue
+            if name not in fields:
+                self._known(tag, name, VALUES | fields)
+                self.names.add(name)
+            parts.append(_Value(name))
+        if section:
+            raise self._error(len(self._text), f"{{{{#{section}}}}} is not closed")
+        parts.append(self._literal(start, len(self._text)))
+        return tuple(parts), len(self._text)
+
+    def _section(self, tag: re.Match[str], name: str, fields: frozenset[str]) -> tuple[_Section, int]:
+        self._known(tag, name, VALUES | LISTS.keys())
+        self.names.add(name)
+        inner, end = self.read(tag.end(), name, fields | LISTS.get(name, frozenset()))
+        return _Section(name, inner), end
+
+    def _literal(self, start: int, end: int) -> str:
+        if stray := _BRACES.search(self._text, start, end):
+            raise self._error(stray.start(), f"{stray[0]!r} belongs to no placeholder")
+        return self._text[start:end]
+
+    def _known(self, tag: re.Match[str], name: str, allowed: frozenset[str]) -> None:
+        if name not in allowed:
+            known = ", ".join(sorted(allowed))
+            raise self._error(tag.start(), f"no placeholder {name!r} here; known: {known}")
+
+    def _error(self, at: int, problem: str) -> ConfigError:
+        return ConfigError(f"{self._where}:{self._line + self._text.count(chr(10), 0, at)}: {problem}")
+
+
+def _write(parts: Sequence[_Part], values: Fields, lists: Mapping[str, Sequence[Fields]]) -> Sequence[str]:
+    written: list[str] = []
+    for part in parts:
+        if isinstance(part, str):
+            written.append(part)
+        elif isinstance(part, _Value):
+            written.append(values.get(part.name, ""))
+        elif part.name in LISTS:
+            for item in lists.get(part.name, ()):
+                written += _write(part.parts, {**values, **item}, lists)
+        elif values.get(part.name):
+            written += _write(part.parts, values, lists)
+    return written
