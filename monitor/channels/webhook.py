@@ -1,0 +1,184 @@
+"""Alerts as JSON to any HTTP endpoint: one POST per transition.
+
+The body is an object with these keys, times in RFC 3339 UTC, rates as shares in [0, 1]:
+
+    version        "1"; grows when a key changes its meaning, not when one is added
+    status         "firing" or "resolved", as Prometheus Alertmanager says it
+    alert_id       names the incident; the same in its firing and its resolved message
+    fingerprint    names series and rule; the same for every incident of both
+    title, message what a person should read
+    link           a page about the alert; "" unless `link` is configured
+    labels         app, environment, slice, metric, rubric_id, rule, release
+    began_at, detected_at, resolved_at (null while it goes on)
+    rate, rate_lower, rate_upper       since `began_at`, with the 95 % interval
+    baseline_rate, null_rate           what it is held against, and up to where nothing is called a regression
+    evidence, threshold                log10 of the evidence at detection and of what was needed
+    promise        the false-alarm promise in one sentence
+
+Delivery is at least once: a receiver that must act once keys on the header `Idempotency-Key`, which is the same for
+every attempt at one transition.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import aiohttp
+from pydantic import Field, SecretStr
+
+from monitor.errors import ConfigError, Permanent, Retryable
+from monitor.ports import Channel
+from monitor.settings import Duration, Section, secret
+from monitor.summary import explanation, headline
+from monitor.trends import Alert, AlertState
+
+_AGAIN = frozenset({408, 425, 429})
+_SERVER_ERRORS = 500
+
+
+class Config(Section):
+    """One endpoint. The URL may itself be a secret, so it can come from a file and is never logged."""
+
+    url: SecretStr | None = None
+    """`https://host/path`."""
+    url_file: Path | None = None
+    authorization: SecretStr | None = None
+    """Value of the `Authorization` header, such as `Bearer ...`."""
+    authorization_file: Path | None = None
+    headers: Mapping[str, SecretStr] = Field(default_factory=dict)
+    """Further headers."""
+    timeout: Duration = timedelta(seconds=10)
+    """For one attempt, from connecting to the last byte."""
+    ca_file: Path | None = None
+    """PEM file of the authorities to trust instead of the system's."""
+    link: str | None = None
+    """Where people look at alerts, such as `https://monitor.example.org/alerts/{alert_id}`."""
+
+
+def build(config: Config, name: str) -> Channel:
+    """Return the channel; `name` is what its errors call it.
+
+    Raises:
+        ConfigError: there is no usable URL, or a file cannot be read.
+    """
+    where = f"channel {name!r}"
+    url = secret(config.url, config.url_file, None, f"{where}: url")
+    if url is None:
+        raise ConfigError(f"{where}: url: missing; give url or url_file")
+    if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
+        raise ConfigError(f"{where}: url: not an http:// or https:// address")
+    headers = {key: value.get_secret_value() for key, value in config.headers.items()}
+    authorization = secret(config.authorization, config.authorization_file, None, f"{where}: authorization")
+    if authorization is not None:
+        headers["Authorization"] = authorization
+    return _Webhook(
+        where=where,
+        url=url,
+        headers=headers,
+        timeout=config.timeout,
+        trust=_trust(config.ca_file, where),
+        link=config.link or "",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Webhook:
+    where: str
+    url: str
+    headers: Mapping[str, str]
+    timeout: timedelta
+    trust: ssl.SSLContext | None
+    link: str
+
+    async def send(self, alert: Alert) -> None:
+        """POST the alert; a redirect is not followed, since it would carry the secret elsewhere."""
+        status, retry_after = await self._post(alert)
+        if status in _AGAIN or status >= _SERVER_ERRORS:
+            raise Retryable(f"{self.where}: the endpoint answered {status}", retry_after=retry_after)
+        if not 200 <= status < 300:  # noqa: PLR2004 -- RFC 9110 section 15.3
+            raise Permanent(f"{self.where}: the endpoint answered {status}", reason=f"http_{status}")
+
+    async def _post(self, alert: Alert) -> tuple[int, timedelta | None]:
+        headers = {
+            **self.headers,
+            "Content-Type": "application/json",
+            "Idempotency-Key": f"{alert.alert_id}:{alert.state}",
+        }
+        limit = aiohttp.ClientTimeout(total=self.timeout.total_seconds())
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=limit) as session,
+                session.post(
+                    self.url,
+                    data=json.dumps(body(alert, link=self.link), allow_nan=False).encode(),
+                    headers=headers,
+                    ssl=self.trust or True,
+                    allow_redirects=False,
+                ) as response,
+            ):
+                return response.status, _pause(response.headers.get("Retry-After"), datetime.now(UTC))
+        # Neither the cause nor its message is kept: both hold the URL, which may be a secret.
+        except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
+            raise Retryable(f"{self.where}: TLS refused: {type(error).__name__}") from None
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise Retryable(f"{self.where}: no answer: {type(error).__name__}") from None
+        except ValueError as error:
+            raise Permanent(f"{self.where}: the request cannot be made", reason=type(error).__name__) from None
+
+
+def body(alert: Alert, *, link: str) -> dict[str, object]:
+    """Return what is posted; `{alert_id}` in `link` is filled in."""
+    regression = alert.regression
+    return {
+        "version": "1",
+        "status": "resolved" if alert.state is AlertState.RESOLVED else "firing",
+        "alert_id": alert.alert_id,
+        "fingerprint": alert.fingerprint,
+        "title": headline(alert),
+        "message": explanation(alert),
+        "link": link.replace("{alert_id}", alert.alert_id),
+        "labels": {**asdict(regression.series), "rule": regression.rule, "release": regression.release},
+        "began_at": _rfc3339(regression.began_at),
+        "detected_at": _rfc3339(regression.detected_at),
+        "resolved_at": _rfc3339(regression.resolved_at),
+        "rate": regression.rate,
+        "rate_lower": regression.rate_lower,
+        "rate_upper": regression.rate_upper,
+        "baseline_rate": regression.baseline_rate,
+        "null_rate": regression.null_rate,
+        "evidence": regression.evidence,
+        "threshold": regression.threshold,
+        "promise": regression.promise,
+    }
+
+
+def _rfc3339(at: datetime | None) -> str | None:
+    return None if at is None else at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _pause(header: str | None, now: datetime) -> timedelta | None:
+    """Return what a Retry-After header asks for (RFC 9110 section 10.2.3); None when it is absent or unreadable."""
+    if not header:
+        return None
+    if header.strip().isdecimal():
+        return timedelta(seconds=int(header))
+    try:
+        return max(timedelta(0), parsedate_to_datetime(header) - now)
+    except (TypeError, ValueError):
+        return None
+
+
+def _trust(ca_file: Path | None, where: str) -> ssl.SSLContext | None:
+    if ca_file is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=str(ca_file))
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"{where}: ca_file: cannot read authorities from {str(ca_file)!r}: {error}") from None

@@ -1,0 +1,153 @@
+"""Regressions become messages: pending, firing, resolved; then dedup, retry, record, as in Prometheus Alertmanager.
+
+A transition and the notifications it causes are one transaction, so a process may die anywhere: what was decided is
+sent after a restart and nothing is decided twice. Delivery is at least once; a message goes out again only when the
+process died between the other side taking it and the row that says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from monitor.errors import Permanent, Retryable
+from monitor.ports import AlertStore, Channel
+from monitor.settings import AlertSettings
+from monitor.trends import Alert, AlertState, Notification
+
+log = logging.getLogger(__name__)
+
+NEVER = datetime.max.replace(tzinfo=UTC)
+"""`not_before` of a notification that was given up."""
+
+_PATIENCE = timedelta(minutes=2)
+"""A channel that is silent this long is treated as failed, whatever its own time limit is."""
+_LONGEST_BACKOFF = timedelta(hours=1)
+_OPEN = (AlertState.PENDING, AlertState.FIRING)
+_ORDER = (AlertState.FIRING, AlertState.RESOLVED)
+
+
+def tick(store: AlertStore, settings: AlertSettings, *, channels: Sequence[str], now: datetime) -> int:
+    """Move alerts on and queue what people must hear; return the number of alerts moved.
+
+    An alert that recovered while pending is resolved without a word.
+    """
+    moved = [step for alert in store.alerts(states=_OPEN) if (step := advance(alert, hold=settings.hold, now=now))]
+    if not moved:
+        return 0
+    told = [
+        Notification(alert_id=alert.alert_id, channel=channel, transition=transition)
+        for alert, transitions in moved
+        for transition in transitions
+        for channel in channels
+    ]
+    store.save_alerts([alert for alert, _ in moved], told)
+    for alert, transitions in moved:
+        series = alert.regression.series
+        for transition in transitions:
+            log.info("alert %s of %s %s: %s", alert.alert_id, series.app, series.metric, transition)
+    return len(moved)
+
+
+def advance(alert: Alert, *, hold: timedelta, now: datetime) -> tuple[Alert, tuple[AlertState, ...]] | None:
+    """Return the alert in its next state with the transitions to tell; None when it stays as it is."""
+    recovered = alert.regression.resolved_at is not None
+    if recovered:
+        told = (AlertState.RESOLVED,) if alert.state is AlertState.FIRING else ()
+        return replace(alert, state=AlertState.RESOLVED, resolved_at=now, annotated=False), told
+    if alert.state is AlertState.PENDING and now >= alert.pending_at + hold:
+        return replace(alert, state=AlertState.FIRING, firing_at=now, annotated=False), (AlertState.FIRING,)
+    return None
+
+
+async def deliver(
+    store: AlertStore, channels: Mapping[str, Channel], settings: AlertSettings, *, now: datetime
+) -> tuple[Notification, ...]:
+    """Send what is due and return the notifications as recorded: sent, to be retried, or given up.
+
+    Channels do not wait for each other; within a channel an incident's firing message goes before its resolved one.
+    """
+    waiting = [n for n in await asyncio.to_thread(store.notifications, due=NEVER) if n.not_before != NEVER]
+    if not waiting:
+        return ()
+    alerts = {alert.alert_id: alert for alert in await asyncio.to_thread(store.alerts)}
+    queues: dict[str, list[Notification]] = {}
+    for notification in sorted(waiting, key=lambda n: _ORDER.index(n.transition)):
+        queues.setdefault(notification.channel, []).append(notification)
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(_drain(store, channels.get(name), settings, queue=queue, alerts=alerts, now=now))
+            for name, queue in queues.items()
+        ]
+    return tuple(notification for task in tasks for notification in task.result())
+
+
+async def _drain(
+    store: AlertStore,
+    channel: Channel | None,
+    settings: AlertSettings,
+    *,
+    queue: Sequence[Notification],
+    alerts: Mapping[str, Alert],
+    now: datetime,
+) -> list[Notification]:
+    """Work off one channel's queue, firing messages first; an incident whose message failed waits with the next one."""
+    recorded: list[Notification] = []
+    held: set[str] = set()
+    for notification in queue:
+        if notification.alert_id in held:
+            continue
+        if notification.not_before is not None and notification.not_before > now:
+            held.add(notification.alert_id)
+            continue
+        attempted = await _attempt(channel, alerts.get(notification.alert_id), notification, settings=settings, now=now)
+        await asyncio.to_thread(store.save_notification, attempted)
+        recorded.append(attempted)
+        if attempted.sent_at is None and attempted.not_before != NEVER:
+            held.add(notification.alert_id)
+    return recorded
+
+
+async def _attempt(
+    channel: Channel | None, alert: Alert | None, notification: Notification, *, settings: AlertSettings, now: datetime
+) -> Notification:
+    """Send once and return what is to be recorded."""
+    tried = replace(notification, attempt=notification.attempt + 1, not_before=None)
+    if channel is None or alert is None:
+        return _given_up(tried, "no_channel" if channel is None else "no_alert")
+    try:
+        async with asyncio.timeout(_PATIENCE.total_seconds()):
+            await channel.send(replace(alert, state=notification.transition))
+    except Permanent as error:
+        return _given_up(tried, error.reason)
+    except Retryable as error:
+        return _later(tried, type(error).__name__, settings=settings, now=now, at_least=error.retry_after)
+    except Exception as error:  # noqa: BLE001 -- a channel is foreign code; its fault must not keep others from telling
+        return _later(tried, type(error).__name__, settings=settings, now=now, at_least=None)
+    return replace(tried, sent_at=now, failure="")
+
+
+def _later(
+    tried: Notification, failure: str, *, settings: AlertSettings, now: datetime, at_least: timedelta | None
+) -> Notification:
+    """Return the failed attempt with its next time: doubled each time, at most an hour, never before the other's."""
+    if tried.attempt >= settings.attempts:
+        return _given_up(tried, failure)
+    pause = min(settings.backoff * 2 ** (tried.attempt - 1), _LONGEST_BACKOFF)
+    not_before = now + max(pause, at_least or timedelta(0))
+    log.warning(
+        "alert %s: %s not told of %s (%s, attempt %d of %d), next at %s",
+        tried.alert_id, tried.channel, tried.transition, failure, tried.attempt, settings.attempts, not_before,
+    )  # fmt: skip
+    return replace(tried, failure=failure, not_before=not_before)
+
+
+def _given_up(tried: Notification, failure: str) -> Notification:
+    log.error(
+        "alert %s: %s will not be told of %s (%s after %d attempts)",
+        tried.alert_id, tried.channel, tried.transition, failure, tried.attempt,
+    )  # fmt: skip
+    return replace(tried, failure=failure, not_before=NEVER)
