@@ -1,10 +1,12 @@
 """The Kafka fixtures: a real broker that keeps what it acknowledged, whatever a test does to it."""
 
+import gc
 import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from deadline import wait_until
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaTimeoutError, MessageSizeTooLargeError
 from kafka_service import KafkaBroker, TopicFactory
@@ -83,6 +85,22 @@ def test_data_outlives_the_process(
     kafka_broker.restart()
     assert address == kafka_broker.bootstrap
     assert list(numbered(10)) == consume(kafka_broker, topic, 10)
+
+
+def test_client_of_a_stopped_broker(kafka_broker: KafkaBroker, kafka_topic: TopicFactory) -> None:
+    """A client that is refused again and again leaves no warning behind, and reads on after the restart."""
+    topic = kafka_topic()
+    with KafkaConsumer(
+        topic, bootstrap_servers=kafka_broker.bootstrap, auto_offset_reset="earliest", reconnect_backoff_max_ms=200
+    ) as consumer:
+        consumer.poll(timeout_ms=100)
+        kafka_broker.stop()
+        assert {} == consumer.poll(timeout_ms=1000)
+        gc.collect()
+        kafka_broker.start()
+        produce(kafka_broker, topic, (b"after",))
+        read = wait_until(lambda: consumer.poll(timeout_ms=500), "the record", seconds=20)
+    assert [b"after"] == [record.value for records in read.values() for record in records]
 
 
 def test_restart_from_another_thread(kafka_broker: KafkaBroker) -> None:
