@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from monitor.model import Turn
+from monitor.errors import ConfigError
+from monitor.model import Job, Outcome, Rubric, Sampling, Turn
+from monitor.ports import Backlog, Window
 from monitor.spans import Assembly, Fragment, StoredFragment
-from monitor.store import migration, spans, turns, windows
+from monitor.store import alerts as alert_rows
+from monitor.store import housekeeping, migration, rollup, series, spans, turns, windows
+from monitor.store import jobs as job_rows
 from monitor.store.database import Database
+from monitor.trends import Alert, AlertState, Baseline, Notification, Rollup, Series
 
 _PAGE = 200
 
@@ -104,9 +109,122 @@ class SqlStore:
         with self._database.reading("reading turns to sample") as connection:
             return turns.unsampled(connection, limit)
 
+    def record_samplings(self, samplings: Sequence[Sampling]) -> None:
+        """As `JobStore.record_samplings`; the first decision about a content stays."""
+        with self._database.writing("recording samplings") as connection:
+            job_rows.record(connection, samplings, length=self._window)
+
+    def claim(
+        self, *, now: datetime, lease: timedelta, limit: int, rubric_ids: Sequence[str] | None = None
+    ) -> tuple[Job, ...]:
+        """As `JobStore.claim`."""
+        with self._database.writing("claiming jobs") as connection:
+            return job_rows.claim(connection, now=now, lease=lease, limit=limit, rubric_ids=rubric_ids)
+
+    def finish(self, outcomes: Sequence[Outcome]) -> None:
+        """As `JobStore.finish`; the first outcome stays, but a verdict takes the place of a failure."""
+        with self._database.writing("finishing jobs") as connection:
+            job_rows.finish(connection, outcomes, length=self._window)
+
+    def release(self, jobs: Sequence[Job], *, not_before: datetime) -> None:
+        """As `JobStore.release`; a job that was leased again meanwhile is left alone."""
+        with self._database.writing("releasing jobs") as connection:
+            job_rows.release(connection, jobs, not_before=not_before)
+
+    def outcomes(self, turn_id: str) -> tuple[Outcome, ...]:
+        """As `JobStore.outcomes`."""
+        with self._database.reading("reading outcomes") as connection:
+            return job_rows.outcomes_of(connection, turn_id)
+
+    def sampling(self, turn_id: str) -> Sampling | None:
+        """As `JobStore.sampling`."""
+        with self._database.reading("reading a sampling") as connection:
+            return job_rows.sampling_of(connection, turn_id)
+
+    def changed_windows(self, limit: int) -> tuple[Window, ...]:
+        """As `SeriesStore.changed_windows`."""
+        with self._database.reading("finding changed windows") as connection:
+            return windows.changed(connection, limit)
+
+    def roll_up(self, windows: Sequence[Window], *, rubrics: Sequence[Rubric], length: timedelta) -> int:
+        """As `SeriesStore.roll_up`; one transaction per window."""
+        if length != self._window:
+            raise ConfigError(f"rolling up windows of {length}: the store was opened for windows of {self._window}")
+        with self._database.reading("reading rubrics") as connection:
+            unknown = rollup.unknown_rubrics(connection, rubrics)
+        if unknown:
+            with self._database.writing("keeping rubrics") as connection:
+                rollup.keep_rubrics(connection, rubrics)
+        written = 0
+        for window in windows:
+            with self._database.reading("computing a window") as connection:
+                made = rollup.compute(connection, window, given=rubrics, length=length)
+            with self._database.writing("writing a window") as connection:
+                written += rollup.write(connection, window, made)
+        return written
+
+    def rollups(
+        self,
+        *,
+        app: str | None = None,
+        metric: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> tuple[Rollup, ...]:
+        """As `SeriesStore.rollups`; `since` inclusive, `until` exclusive, by the windows' starts."""
+        with self._database.reading("reading rollups") as connection:
+            return series.rolled_up(connection, app=app, metric=metric, since=since, until=until)
+
+    def baselines(self) -> Mapping[Series, Baseline]:
+        """As `SeriesStore.baselines`."""
+        with self._database.reading("reading baselines") as connection:
+            return series.pinned(connection)
+
+    def pin(self, baseline: Baseline) -> None:
+        """As `SeriesStore.pin`."""
+        with self._database.writing("pinning a baseline") as connection:
+            series.pin(connection, baseline)
+
+    def alerts(self, *, states: Sequence[AlertState] | None = None, limit: int | None = None) -> tuple[Alert, ...]:
+        """As `AlertStore.alerts`."""
+        with self._database.reading("reading alerts") as connection:
+            return alert_rows.newest(connection, states=states, limit=limit)
+
+    def save_alerts(self, alerts: Sequence[Alert], notifications: Sequence[Notification]) -> None:
+        """As `AlertStore.save_alerts`."""
+        with self._database.writing("saving alerts") as connection:
+            alert_rows.save(connection, alerts, notifications)
+
+    def notifications(self, *, due: datetime) -> tuple[Notification, ...]:
+        """As `AlertStore.notifications`."""
+        with self._database.reading("reading notifications") as connection:
+            return alert_rows.unsent(connection, due=due)
+
+    def save_notification(self, notification: Notification) -> None:
+        """As `AlertStore.save_notification`; what was sent stays sent."""
+        with self._database.writing("saving a notification") as connection:
+            alert_rows.save_notification(connection, notification)
+
+    def hold(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
+        """As `LeaseStore.hold`."""
+        with self._database.writing("holding a lease") as connection:
+            return housekeeping.hold(connection, name, holder, now=now, ttl=ttl)
+
+    def backlog(self) -> Backlog:
+        """As `Store.backlog`."""
+        with self._database.reading("counting the backlog") as connection:
+            return housekeeping.backlog(connection)
+
     def check(self) -> None:
         """As `Store.check`."""
         migration.check(self._database)
+
+    def prune(self, *, text_before: datetime, fragments_before: datetime, limit: int) -> int:
+        """As `Store.prune`; up to `limit` rows of each kind, so call it until it returns 0."""
+        with self._database.writing("pruning text") as connection:
+            texts = housekeeping.prune_text(connection, before=text_before, limit=limit)
+        with self._database.writing("pruning fragments") as connection:
+            return texts + housekeeping.prune_fragments(connection, before=fragments_before, limit=limit)
 
     def close(self) -> None:
         """As `Store.close`."""

@@ -143,6 +143,7 @@ jobs = Table(
     PrimaryKeyConstraint("turn_id", "metric", "rubric_id"),
 )
 Index(None, jobs.c.claimable_at)
+Index(None, jobs.c.rubric_id, jobs.c.claimable_at)
 Index(None, jobs.c.created_at)
 
 outcomes = Table(
@@ -187,8 +188,8 @@ exchanges = Table(
     Column("started_at", Instant, nullable=False),
     Column("prompt", CleanText, nullable=False),
     Column("reply", CleanText, nullable=False),
-    Column("reason", CleanText, nullable=False),
-    Column("details", CleanText, nullable=False),
+    Column("reason_text", CleanText, nullable=False),
+    Column("detail_texts", CleanText, nullable=False),
     PrimaryKeyConstraint("turn_id", "metric", "rubric_id"),
     ForeignKeyConstraint(
         ["turn_id", "metric", "rubric_id"],

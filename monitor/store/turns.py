@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, case, delete, select, tuple_, update
 
@@ -15,6 +16,8 @@ from monitor.store.columns import json_text, label
 from monitor.store.tables import jobs, outcomes, spans, traces, turn_texts, turns, unassembled
 from monitor.store.turn_rows import cleaned, turn_from, turn_row, turn_text_row
 from monitor.store.upsert import insert
+
+T = TypeVar("T")
 
 _KEYS_PER_STATEMENT = 500
 _TEXT = [c for c in turn_texts.c if c.name not in turns.c]
@@ -91,7 +94,7 @@ def unsampled(connection: Connection, limit: int) -> tuple[Turn, ...]:
     return tuple(turn_from(row) for row in connection.execute(statement.limit(limit)))
 
 
-def batches(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+def batches(keys: Sequence[T]) -> Iterator[Sequence[T]]:
     """Yield `keys` in parts small enough to be the parameters of one statement."""
     for start in range(0, len(keys), _KEYS_PER_STATEMENT):
         yield keys[start : start + _KEYS_PER_STATEMENT]

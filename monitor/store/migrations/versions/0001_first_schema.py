@@ -211,6 +211,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("turn_id", "metric", "rubric_id", name=op.f("pk_jobs")),
     )
     op.create_index(op.f("ix_jobs_claimable_at"), "jobs", ["claimable_at"], unique=False)
+    op.create_index(op.f("ix_jobs_rubric_id_claimable_at"), "jobs", ["rubric_id", "claimable_at"], unique=False)
     op.create_index(op.f("ix_jobs_created_at"), "jobs", ["created_at"], unique=False)
     op.create_table(
         "notifications",
@@ -286,8 +287,8 @@ def upgrade() -> None:
         sa.Column("started_at", sa.BigInteger(), nullable=False),
         sa.Column("prompt", sa.Text(), nullable=False),
         sa.Column("reply", sa.Text(), nullable=False),
-        sa.Column("reason", sa.Text(), nullable=False),
-        sa.Column("details", sa.Text(), nullable=False),
+        sa.Column("reason_text", sa.Text(), nullable=False),
+        sa.Column("detail_texts", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(
             ["turn_id", "metric", "rubric_id"],
             ["outcomes.turn_id", "outcomes.metric", "outcomes.rubric_id"],

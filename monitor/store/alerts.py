@@ -1,0 +1,154 @@
+"""Alerts and the notifications they cause, which are also the log of who was told what."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+
+from sqlalchemy import Connection, Row, case, func, or_, select
+
+from monitor.store.series import series_of
+from monitor.store.tables import alerts, notifications
+from monitor.store.turn_rows import Cell
+from monitor.store.upsert import insert
+from monitor.trends import Alert, AlertState, Notification, Regression
+
+_ORDER = {state.value: place for place, state in enumerate(AlertState)}
+
+
+def newest(connection: Connection, *, states: Sequence[AlertState] | None, limit: int | None) -> tuple[Alert, ...]:
+    """Return alerts, the last one to begin pending first."""
+    statement = select(alerts).order_by(alerts.c.pending_at.desc(), alerts.c.alert_id)
+    if states is not None:
+        statement = statement.where(alerts.c.state.in_([state.value for state in states]))
+    return tuple(_alert(row) for row in connection.execute(statement.limit(limit)))
+
+
+def save(connection: Connection, changed: Sequence[Alert], caused: Sequence[Notification]) -> None:
+    """Write alerts and what they cause; a notification that is known already is left as it is."""
+    if changed:
+        statement = insert(connection, alerts)
+        connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=["alert_id"], set_={c.name: statement.excluded[c.name] for c in alerts.c}
+            ),
+            [_alert_row(alert) for alert in sorted(changed, key=lambda a: a.alert_id)],
+        )
+    if caused:
+        connection.execute(
+            insert(connection, notifications).on_conflict_do_nothing(),
+            [_notification_row(n) for n in sorted(caused, key=lambda n: (n.alert_id, n.channel, n.transition))],
+        )
+
+
+def unsent(connection: Connection, *, due: datetime) -> tuple[Notification, ...]:
+    """Return notifications that are due, those of the earliest transitions first."""
+    since = case(
+        (notifications.c.transition == AlertState.PENDING.value, alerts.c.pending_at),
+        (notifications.c.transition == AlertState.FIRING.value, alerts.c.firing_at),
+        else_=alerts.c.resolved_at,
+    )
+    place = case(_ORDER, value=notifications.c.transition)
+    rows = connection.execute(
+        select(notifications)
+        .join_from(notifications, alerts, alerts.c.alert_id == notifications.c.alert_id)
+        .where(
+            notifications.c.sent_at.is_(None),
+            or_(notifications.c.not_before.is_(None), notifications.c.not_before <= due),
+        )
+        .order_by(func.coalesce(since, alerts.c.pending_at), place, notifications.c.alert_id, notifications.c.channel)
+    )
+    return tuple(
+        Notification(
+            alert_id=row.alert_id,
+            channel=row.channel,
+            transition=AlertState(row.transition),
+            attempt=row.attempt,
+            sent_at=row.sent_at,
+            not_before=row.not_before,
+            failure=row.failure,
+        )
+        for row in rows
+    )
+
+
+def save_notification(connection: Connection, notification: Notification) -> None:
+    """Record an attempt or a success; what was sent stays sent."""
+    statement = insert(connection, notifications).values(_notification_row(notification))
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=["alert_id", "channel", "transition"],
+            set_={name: statement.excluded[name] for name in ("attempt", "sent_at", "not_before", "failure")},
+            where=notifications.c.sent_at.is_(None),
+        )
+    )
+
+
+def _alert_row(alert: Alert) -> dict[str, Cell]:
+    regression = alert.regression
+    return {
+        "alert_id": alert.alert_id,
+        "fingerprint": alert.fingerprint,
+        "state": alert.state.value,
+        **asdict(regression.series),
+        "rule": regression.rule,
+        "began_at": regression.began_at,
+        "detected_at": regression.detected_at,
+        "recovered_at": regression.resolved_at,
+        "rate": regression.rate,
+        "rate_lower": regression.rate_lower,
+        "rate_upper": regression.rate_upper,
+        "baseline_rate": regression.baseline_rate,
+        "null_rate": regression.null_rate,
+        # Evidence grows without bound, and an infinite amount of it is kept as the largest number there is.
+        "evidence": max(-sys.float_info.max, min(sys.float_info.max, regression.evidence)),
+        "threshold": regression.threshold,
+        "release": regression.release,
+        "promise": regression.promise,
+        "pending_at": alert.pending_at,
+        "firing_at": alert.firing_at,
+        "resolved_at": alert.resolved_at,
+        "annotated": alert.annotated,
+    }
+
+
+def _alert(row: Row[tuple[object, ...]]) -> Alert:
+    return Alert(
+        alert_id=row.alert_id,
+        fingerprint=row.fingerprint,
+        state=AlertState(row.state),
+        regression=Regression(
+            series=series_of(row),
+            rule=row.rule,
+            began_at=row.began_at,
+            detected_at=row.detected_at,
+            resolved_at=row.recovered_at,
+            rate=row.rate,
+            rate_lower=row.rate_lower,
+            rate_upper=row.rate_upper,
+            baseline_rate=row.baseline_rate,
+            null_rate=row.null_rate,
+            evidence=row.evidence,
+            threshold=row.threshold,
+            release=row.release,
+            promise=row.promise,
+        ),
+        pending_at=row.pending_at,
+        firing_at=row.firing_at,
+        resolved_at=row.resolved_at,
+        annotated=row.annotated,
+    )
+
+
+def _notification_row(notification: Notification) -> dict[str, Cell]:
+    return {
+        "alert_id": notification.alert_id,
+        "channel": notification.channel,
+        "transition": notification.transition.value,
+        "attempt": notification.attempt,
+        "sent_at": notification.sent_at,
+        "not_before": notification.not_before,
+        "failure": notification.failure,
+    }

@@ -1,0 +1,222 @@
+"""What is to be judged and what came of it: per (turn, metric, rubric) one job or one outcome, never both.
+
+Whoever writes either first locks the turns concerned, in order of their ids. So a job moves to its outcome while nobody
+decides about the turn again or replaces its content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, null, select, update
+
+from monitor.model import Job, Outcome, Sampling, Unscored
+from monitor.store import windows
+from monitor.store.columns import label
+from monitor.store.outcome_rows import exchange_row, job_from, job_row, outcome_from, outcome_row
+from monitor.store.tables import exchanges, jobs, outcomes, turns
+from monitor.store.turns import batches
+from monitor.store.upsert import insert
+
+_KEY = ("turn_id", "metric", "rubric_id")
+_EXCHANGE = [c for c in exchanges.c if c.name not in outcomes.c]
+_WITH_EXCHANGE = select(outcomes, *_EXCHANGE).join(
+    exchanges, and_(*(outcomes.c[name] == exchanges.c[name] for name in _KEY)), isouter=True
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """A turn as far as jobs and outcomes depend on it, locked for the rest of the transaction."""
+
+    content_hash: str
+    decided: bool
+    app: str
+    environment: str
+    started_at: datetime
+
+
+def record(connection: Connection, samplings: Sequence[Sampling], *, length: timedelta) -> None:
+    """Record decisions about turns that have none; see `JobStore.record_samplings`."""
+    held = _hold(connection, [s.turn_id for s in samplings])
+    undecided: dict[str, Sampling] = {}
+    for sampling in samplings:
+        turn = held.get(sampling.turn_id)
+        if turn and not turn.decided and turn.content_hash == sampling.content_hash:
+            undecided.setdefault(sampling.turn_id, sampling)
+    if not undecided:
+        return
+    connection.execute(
+        update(turns).where(turns.c.turn_id == bindparam("decided")),
+        [
+            {"decided": s.turn_id, "decided_at": s.decided_at, "proxy": s.proxy, "proxy_version": s.proxy_version}
+            for s in undecided.values()
+        ],
+    )
+    unmet = {_key(u.job): u for s in undecided.values() for u in s.unscored}
+    _write(connection, unmet, sampled=False)
+    waiting = [(j, s.decided_at) for s in undecided.values() for j in s.jobs if _key(j) not in unmet]
+    if waiting:
+        rows = [job_row(job, created_at=at) for job, at in waiting]
+        connection.execute(insert(connection, jobs).on_conflict_do_nothing(), rows)
+    _mark(connection, [held[i] for i in undecided], length=length)
+
+
+def claim(
+    connection: Connection, *, now: datetime, lease: timedelta, limit: int, rubric_ids: Sequence[str] | None
+) -> tuple[Job, ...]:
+    """Lease jobs that are due; see `JobStore.claim`."""
+    wanted = jobs.c.claimable_at <= now
+    if rubric_ids is not None:
+        wanted = and_(
+            jobs.c.rubric_id.in_(rubric_ids), jobs.c.claimable_at <= _horizon(connection, now, limit, rubric_ids)
+        )
+    # A CTE with a row lock is computed once. As a plain sub-select PostgreSQL may run it again for every row of the
+    # join, skip what it locked itself, and so lease more than `limit`.
+    due = (
+        select(jobs.c.turn_id, jobs.c.metric, jobs.c.rubric_id)
+        .where(wanted)
+        .order_by(jobs.c.claimable_at, jobs.c.turn_id, jobs.c.metric)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+        .cte("due")
+    )
+    rows = connection.execute(
+        update(jobs)
+        .where(*(jobs.c[name] == due.c[name] for name in _KEY))
+        .values(attempt=jobs.c.attempt + 1, not_before=null(), leased_until=now + lease, claimable_at=now + lease)
+        .returning(*jobs.c)
+    )
+    return tuple(job_from(row) for row in sorted(rows, key=lambda r: (r.created_at, r.turn_id, r.metric, r.rubric_id)))
+
+
+def finish(connection: Connection, finished: Sequence[Outcome], *, length: timedelta) -> None:
+    """Replace jobs by their outcomes; see `JobStore.finish`.
+
+    The first outcome stays, except that a verdict takes the place of a failure: it can only come from a judge who was
+    given up on too early.
+    """
+    held = _hold(connection, [o.job.turn_id for o in finished])
+    current: dict[tuple[str, str, str], Outcome] = {}
+    for outcome in finished:
+        turn = held.get(outcome.job.turn_id)
+        if turn and turn.content_hash == outcome.job.content_hash:
+            current.setdefault(_key(outcome.job), outcome)
+    if not current:
+        return
+    written = _write(connection, current, sampled=True)
+    if written:
+        statement = insert(connection, exchanges)
+        connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=_KEY, set_={c.name: statement.excluded[c.name] for c in exchanges.c}
+            ),
+            [exchange_row(current[key], started_at=held[key[0]].started_at) for key in written],
+        )
+    connection.execute(delete(jobs).where(*_job_is()), [_named(key) for key in sorted(current)])
+    _mark(connection, [held[key[0]] for key in written], length=length)
+
+
+def release(connection: Connection, leased: Sequence[Job], *, not_before: datetime) -> None:
+    """Give leased jobs back; one that was leased again meanwhile is left alone."""
+    if not leased:
+        return
+    connection.execute(
+        update(jobs)
+        .where(*_job_is(), jobs.c.attempt == bindparam("claimed"))
+        .values(not_before=not_before, claimable_at=not_before, leased_until=null()),
+        [{**_named(key), "claimed": attempt} for key, attempt in sorted((_key(j), j.attempt) for j in leased)],
+    )
+
+
+def outcomes_of(connection: Connection, turn_id: str) -> tuple[Outcome, ...]:
+    """Return the outcomes of one turn by metric and rubric, with what is left of their text."""
+    statement = _WITH_EXCHANGE.where(outcomes.c.turn_id == turn_id).order_by(outcomes.c.metric, outcomes.c.rubric_id)
+    return tuple(outcome_from(row) for row in connection.execute(statement))
+
+
+def sampling_of(connection: Connection, turn_id: str) -> Sampling | None:
+    """Return the decision about one turn: its unmet needs and the jobs still open."""
+    turn = connection.execute(select(turns).where(turns.c.turn_id == turn_id, turns.c.decided_at.is_not(None))).first()
+    if turn is None:
+        return None
+    waiting = select(jobs).where(jobs.c.turn_id == turn_id).order_by(jobs.c.metric, jobs.c.rubric_id)
+    unmet = _WITH_EXCHANGE.where(outcomes.c.turn_id == turn_id, ~outcomes.c.sampled)
+    found = map(outcome_from, connection.execute(unmet.order_by(outcomes.c.metric, outcomes.c.rubric_id)))
+    return Sampling(
+        turn_id=turn_id,
+        content_hash=turn.content_hash,
+        jobs=tuple(job_from(row) for row in connection.execute(waiting)),
+        unscored=tuple(o for o in found if isinstance(o, Unscored)),
+        proxy=turn.proxy,
+        proxy_version=turn.proxy_version,
+        decided_at=turn.decided_at,
+    )
+
+
+def _horizon(connection: Connection, now: datetime, limit: int, rubric_ids: Sequence[str]) -> datetime:
+    """Return an instant not after `now` up to which enough jobs of these rubrics have come due.
+
+    It spares the claim from sorting all that waits for one rubric, or from walking past all that waits for the others.
+    Twice the limit and a few more leaves room for what other workers are claiming right now.
+    """
+    enough = 2 * limit + 64
+    first: list[datetime] = []
+    for rubric_id in sorted(set(rubric_ids)):
+        waiting = select(jobs.c.claimable_at).where(jobs.c.rubric_id == rubric_id, jobs.c.claimable_at <= now)
+        first += connection.execute(waiting.order_by(jobs.c.claimable_at).limit(enough)).scalars()
+    return sorted(first)[enough - 1] if len(first) >= enough else now
+
+
+def _hold(connection: Connection, turn_ids: Iterable[str]) -> dict[str, _Held]:
+    held: dict[str, _Held] = {}
+    columns = (turns.c.turn_id, turns.c.content_hash, turns.c.decided_at)
+    window = (turns.c.app, turns.c.environment, turns.c.started_at)
+    for part in batches(sorted(set(turn_ids))):
+        statement = select(*columns, *window).where(turns.c.turn_id.in_(part)).order_by(turns.c.turn_id)
+        for row in connection.execute(statement.with_for_update(key_share=True)):
+            held[row.turn_id] = _Held(
+                content_hash=row.content_hash,
+                decided=row.decided_at is not None,
+                app=row.app,
+                environment=row.environment,
+                started_at=row.started_at,
+            )
+    return held
+
+
+def _write(
+    connection: Connection, current: Mapping[tuple[str, str, str], Outcome], *, sampled: bool
+) -> tuple[tuple[str, str, str], ...]:
+    """Write outcomes of held turns; return the keys of those that were not there yet."""
+    if not current:
+        return ()
+    statement = insert(connection, outcomes)
+    new = statement.excluded
+    rows = connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=_KEY,
+            set_={c.name: new[c.name] for c in outcomes.c},
+            where=and_(outcomes.c.reason.is_not(None), new.reason.is_(None)),
+        ).returning(*(outcomes.c[name] for name in _KEY)),
+        [outcome_row(current[key], sampled=sampled) for key in sorted(current)],
+    )
+    return tuple((turn_id, metric, rubric_id) for turn_id, metric, rubric_id in rows)
+
+
+def _mark(connection: Connection, held: Iterable[_Held], *, length: timedelta) -> None:
+    windows.mark(connection, [(h.app, h.environment, h.started_at) for h in held], length=length)
+
+
+def _key(job: Job) -> tuple[str, str, str]:
+    return job.turn_id, label(job.metric), label(job.rubric_id)
+
+
+def _job_is() -> list[ColumnElement[bool]]:
+    return [jobs.c[name] == bindparam(f"key_{name}") for name in _KEY]
+
+
+def _named(key: tuple[str, str, str]) -> dict[str, object]:
+    return {f"key_{name}": part for name, part in zip(_KEY, key, strict=True)}
