@@ -43,7 +43,7 @@ def score_meter(reference: Reference, *, watch: Watch, threshold: float) -> Mete
     stakes = [min(shift / reference.deviation, largest) if reference.deviation else largest for shift in SCORE_SHIFTS]
     return Meter(
         watch=watch,
-        log_threshold=_log_threshold(threshold),
+        log_threshold=_log_threshold(reference, threshold),
         null_rate=null,
         dispersion=reference.dispersion,
         factors=tuple(
@@ -59,7 +59,7 @@ def score_meter(reference: Reference, *, watch: Watch, threshold: float) -> Mete
 def _odds_meter(reference: Reference, nulls: tuple[float, ...], *, watch: Watch, threshold: float) -> Meter:
     return Meter(
         watch=watch,
-        log_threshold=_log_threshold(threshold),
+        log_threshold=_log_threshold(reference, threshold),
         null_rate=reference.null_rate,
         dispersion=reference.dispersion,
         factors=tuple(
@@ -76,7 +76,8 @@ def _odds_meter(reference: Reference, nulls: tuple[float, ...], *, watch: Watch,
     )
 
 
-def _log_threshold(threshold: float) -> float:
+def _log_threshold(reference: Reference, threshold: float) -> float:
     if not threshold > 1:
         raise ValueError(f"evidence meter: threshold is {threshold}; allowed: above 1")
-    return math.log(threshold)
+    # Fresh stakes alone reach any threshold in the end; where nothing can be worse than the null, that is no alarm.
+    return math.log(threshold) if reference.null_rate < 1 else math.inf

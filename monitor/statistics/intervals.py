@@ -69,7 +69,7 @@ def clopper_pearson_upper(defects: float, scored: float, *, confidence: float) -
     0.000460411
     """
     _check_counts(defects, scored)
-    if defects == scored:
+    if scored - defects < _TINY:
         return 1.0
     if defects == 0:
         return -math.expm1(math.log1p(-_checked(confidence)) / scored)
@@ -83,7 +83,7 @@ def clopper_pearson_lower(defects: float, scored: float, *, confidence: float) -
     0.999539589
     """
     _check_counts(defects, scored)
-    if defects == 0:
+    if defects < _TINY:
         return 0.0
     if defects == scored:
         return math.exp(math.log1p(-_checked(confidence)) / scored)
@@ -100,11 +100,11 @@ def beta_quantile(probability: float, a: float, *, b: float) -> float:
     """
     if not 0 < probability < 1:
         raise ValueError(f"beta quantile: probability is {probability}; allowed: above 0 and below 1")
-    if not (0 < a <= _LARGEST_SHAPE and 0 < b <= _LARGEST_SHAPE):
-        raise ValueError(f"beta quantile: shapes are {a} and {b}; allowed: above 0 and at most {_LARGEST_SHAPE:g}")
+    if not (_TINY <= a <= _LARGEST_SHAPE and _TINY <= b <= _LARGEST_SHAPE):
+        raise ValueError(f"beta quantile: shapes are {a} and {b}; allowed: {_TINY:g} to {_LARGEST_SHAPE:g}")
     log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
     low, high = -_LOGIT_RANGE, _LOGIT_RANGE
-    logit = math.log(a / b) + normal_quantile(probability) * math.sqrt(1 / a + 1 / b)
+    logit = math.log(a) - math.log(b) + normal_quantile(probability) * math.sqrt(1 / a + 1 / b)
     for _ in range(_MOST_STEPS):
         if not low < logit < high:
             logit = (low + high) / 2
