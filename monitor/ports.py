@@ -78,7 +78,7 @@ class Metric(Protocol):
 
     @property
     def max_output_tokens(self) -> int:
-        """The budget for one reply."""
+        """The budget for one reply; 0 when the metric is computed in code."""
 
     def read(self, turn: Turn, reply: Reply | None) -> Finding | Reason:
         """Return what the reply says (None when `messages` was empty), or why the turn cannot be scored.

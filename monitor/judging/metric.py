@@ -9,13 +9,10 @@ from dataclasses import dataclass, replace
 
 from monitor.judging import reply as replies
 from monitor.judging.prompt_file import PromptFile, locate, read
-from monitor.judging.quoting import clean, fence, fit
+from monitor.judging.quoting import CONTEXT_TRUNCATED, clean, fence, fit
 from monitor.judging.sentences import split
 from monitor.judging.verdicts import Scale, read_score, read_sentences
 from monitor.model import ChatMessage, Finding, Reason, Reply, Rubric, Turn
-
-CONTEXT_TRUNCATED = "context_truncated"
-"""Flag: the judge did not see all of the documents."""
 
 
 def load(name: str, *, judge_name: str, fence_key: bytes = b"rag-monitor") -> PromptMetric:

@@ -7,6 +7,9 @@ import hmac
 import re
 from collections.abc import Sequence
 
+CONTEXT_TRUNCATED = "context_truncated"
+"""Flag: the judge did not see all of the documents' text."""
+
 _FENCE_LENGTH = 12
 # Controls but tab and newline; soft hyphen; zero-width and bidirectional marks; invisible operators; tag characters.
 _INVISIBLE = re.compile(

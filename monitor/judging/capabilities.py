@@ -1,0 +1,80 @@
+"""What an endpoint takes of a chat completion request, learnt from its own refusals.
+
+OpenAI's reasoning models want `max_completion_tokens` and no temperature; older servers know only `max_tokens`; many
+know no `json_schema`. A refusal names the parameter; what it names is given up, once, and remembered.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Format = Literal["json_schema", "json_object", "text"]
+TokensParameter = Literal["max_tokens", "max_completion_tokens"]
+
+# Reasoning counts against max_completion_tokens; a budget meant for the verdict would be spent before it is written.
+REASONING_HEADROOM = 4096
+_WEAKER: Mapping[Format, Format | None] = {"json_schema": "json_object", "json_object": "text", "text": None}
+# What a refusal may name, and how it may do so; the schema and its modes have many names.
+_NAMES = re.compile(
+    r"(?<!\w)(?:(?P<parameter>max_tokens|max_completion_tokens|temperature|seed|reasoning_effort)(?!\w)"
+    r"|(?P<format>response[_ ]?format|json[_ ]?schema|json[_ ]?object|json mode|structured[_ ]outputs?|guided))",
+    re.IGNORECASE,
+)
+# Further on a refusal may quote the prompt.
+_MESSAGE_HEAD = 300
+_ABOUT_THE_NUMBER = re.compile(r"too (?:large|small|many|high)|at (?:most|least)|less than|greater than|exceed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What is sent to one endpoint and model."""
+
+    format: Format = "json_schema"
+    tokens: TokensParameter | None = "max_tokens"
+    temperature: bool = True
+    seed: bool = True
+    reasoning_effort: bool | None = None
+    """True: ask for none, since a reply was nothing but reasoning; False: the endpoint refuses to be asked."""
+
+    def without(self, parameter: str | None, message: str) -> Capabilities | None:
+        """Return what is left after a refusal of `parameter`, or of what `message` names first.
+
+        None when that is nothing we sent, so that sending less would not help.
+        """
+        match (parameter or "").split(".")[0] or _named(message):
+            case ("max_tokens" | "max_completion_tokens") as name if name == self.tokens:
+                return self._other_tokens(message)
+            case "temperature" if self.temperature:
+                return replace(self, temperature=False)
+            case "seed" if self.seed:
+                return replace(self, seed=False)
+            case "reasoning_effort" if self.reasoning_effort:
+                return replace(self, reasoning_effort=False)
+            case "response_format" if weaker := _WEAKER[self.format]:
+                return replace(self, format=weaker)
+        return None
+
+    def _other_tokens(self, message: str) -> Capabilities | None:
+        """Return the other spelling, or neither, unless the refusal is about the number and not the name."""
+        if _ABOUT_THE_NUMBER.search(message[:_MESSAGE_HEAD]):
+            return None
+        return replace(self, tokens="max_completion_tokens" if self.tokens == "max_tokens" else None)
+
+
+def schema_in_words(schema: Mapping[str, object]) -> str:
+    """Return the instruction that stands in for `response_format` where the endpoint does not know schemas."""
+    return (
+        "Return only one JSON object, without code fences or any other text, that fits this JSON schema:\n"
+        f"{json.dumps(schema.get('schema'), ensure_ascii=False)}"
+    )
+
+
+def _named(message: str) -> str:
+    found = _NAMES.search(message[:_MESSAGE_HEAD])
+    if found is None:
+        return ""
+    return "response_format" if found["format"] else found["parameter"].lower()

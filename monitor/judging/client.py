@@ -1,0 +1,260 @@
+"""A judge behind any OpenAI-compatible endpoint, through the openai client.
+
+The client's own retries and ten-minute time-out are off: retrying is the score stage's business, and a call has one
+deadline of ours, from connecting to the last byte. Errors are translated here and carry no text of ours or theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Self
+
+import openai
+from openai import AsyncOpenAI, DefaultAioHttpClient, Omit, omit
+from openai.types.chat import ChatCompletion, ChatCompletionMessageParam
+from openai.types.chat.completion_create_params import ResponseFormat
+
+from monitor.errors import MonitorError, RateLimited, Rejected, Retryable, TimedOut
+from monitor.judging.capabilities import REASONING_HEADROOM, Capabilities, schema_in_words
+from monitor.model import ChatMessage, Reply
+
+_SEED = 7
+_MILLION = 1_000_000
+_LONGEST_PAUSE = timedelta(minutes=10)
+_CONTENT_FILTER_CODES = frozenset({"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
+_CONTEXT_LENGTH_CODES = frozenset({"context_length_exceeded", "string_above_max_length"})
+_TOO_LONG = ("context length", "context window", "maximum context", "prompt is too long", "too many tokens")
+# An upper bound on learning: four parameters and two weaker formats, the token limit by two names.
+_MOST_REFUSALS = 8
+
+
+class OpenAIJudge:
+    """One model at one endpoint. Enter it before use: it holds the connections that all calls share."""
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        api_key: str | None,
+        base_url: str | None,
+        timeout: timedelta,
+        input_usd_per_million: float,
+        output_usd_per_million: float,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Prepare without connecting; `base_url` None is OpenAI's own.
+
+        `now` is only for a Retry-After that names a date.
+        """
+        self._model = model
+        self._timeout = timeout
+        self._input_usd = input_usd_per_million / _MILLION
+        self._output_usd = output_usd_per_million / _MILLION
+        self._now = now
+        self._capabilities = Capabilities()
+        self._client = AsyncOpenAI(
+            # Servers on the own machine take any key, and the client insists on one.
+            api_key=api_key or "none",
+            base_url=base_url or "https://api.openai.com/v1",
+            max_retries=0,
+            timeout=timeout.total_seconds(),
+            http_client=DefaultAioHttpClient(timeout=timeout.total_seconds()),
+        )
+
+    @property
+    def name(self) -> str:
+        """Endpoint kind and model; part of every rubric id."""
+        return f"openai:{self._model}"
+
+    async def __aenter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def ask(
+        self, messages: Sequence[ChatMessage], schema: Mapping[str, object] | None, *, max_output_tokens: int
+    ) -> Reply:
+        """Return the model's reply; what the endpoint refuses of the request is left out and remembered.
+
+        Raises:
+            RateLimited: 429, with the endpoint's Retry-After.
+            TimedOut: no whole reply within the time-out.
+            Retryable: no connection, 5xx, 408 or 409, or a body that is no completion.
+            Rejected: `content_filter`, `context_length` or `rejected`.
+        """
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(self._timeout.total_seconds()):
+                completion = await self._negotiate(messages, schema, max_output_tokens)
+        except TimeoutError:
+            raise TimedOut(f"asking {self.name}: no reply within {self._timeout.total_seconds():g} s") from None
+        return self._reply(completion, timedelta(seconds=time.monotonic() - started))
+
+    async def _negotiate(
+        self, messages: Sequence[ChatMessage], schema: Mapping[str, object] | None, max_output_tokens: int
+    ) -> ChatCompletion:
+        for _ in range(_MOST_REFUSALS):
+            sent = self._capabilities
+            try:
+                return await self._create(sent, messages, schema, max_output_tokens)
+            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                if _filtered(error) or _too_long(error):
+                    raise self._translated(error) from None
+                # Calls sent side by side are refused side by side; the second only tries what the first has learnt.
+                if self._capabilities == sent:
+                    learnt = sent.without(error.param, _message(error))
+                    if learnt is None:
+                        raise self._translated(error) from None
+                    self._capabilities = learnt
+            except openai.OpenAIError as error:
+                raise self._translated(error) from None
+        raise Rejected(f"asking {self.name}: refused in every form", reason="rejected")
+
+    async def _create(
+        self,
+        sent: Capabilities,
+        messages: Sequence[ChatMessage],
+        schema: Mapping[str, object] | None,
+        max_output_tokens: int,
+    ) -> ChatCompletion:
+        budget = {"max_tokens": max_output_tokens, "max_completion_tokens": max_output_tokens + REASONING_HEADROOM}
+        return await self._client.chat.completions.create(
+            model=self._model,
+            messages=_messages(messages, schema if sent.format != "json_schema" else None),
+            response_format=_response_format(sent, schema),
+            max_tokens=budget["max_tokens"] if sent.tokens == "max_tokens" else omit,
+            max_completion_tokens=budget["max_completion_tokens"] if sent.tokens == "max_completion_tokens" else omit,
+            temperature=0 if sent.temperature else omit,
+            seed=_SEED if sent.seed else omit,
+            reasoning_effort="none" if sent.reasoning_effort else omit,
+        )
+
+    def _reply(self, completion: ChatCompletion, latency: timedelta) -> Reply:
+        choices = completion.choices or []
+        if not choices:
+            raise Retryable(f"asking {self.name}: the reply holds no choice")
+        choice = choices[0]
+        message = choice.message
+        text = message.content or ""
+        extra = message.model_extra or {}
+        reasoned = any(extra.get(key) for key in ("reasoning", "reasoning_content"))
+        if reasoned and not text.strip() and self._capabilities.reasoning_effort is None:
+            self._capabilities = replace(self._capabilities, reasoning_effort=True)
+        usage = completion.usage
+        input_tokens = (usage.prompt_tokens or 0) if usage else 0
+        output_tokens = (usage.completion_tokens or 0) if usage else 0
+        return Reply(
+            text=text,
+            model=completion.model or self._model,
+            finish_reason=choice.finish_reason or "stop",
+            refusal=message.refusal,
+            reasoned=reasoned,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cost_usd=input_tokens * self._input_usd + output_tokens * self._output_usd,
+            latency=latency,
+            fingerprint=completion.system_fingerprint,
+        )
+
+    def _translated(self, error: openai.OpenAIError) -> MonitorError:
+        asking = f"asking {self.name}"
+        if isinstance(error, openai.APITimeoutError):
+            return TimedOut(f"{asking}: no reply within {self._timeout.total_seconds():g} s")
+        if isinstance(error, openai.APIStatusError):
+            return self._of_status(error, f"{asking}: HTTP {error.status_code}")
+        return Retryable(f"{asking}: {type(error).__name__}")
+
+    def _of_status(self, error: openai.APIStatusError, what: str) -> MonitorError:
+        if _filtered(error):
+            return Rejected(f"{what}, content filter", reason="content_filter")
+        if _too_long(error):
+            return Rejected(f"{what}, the prompt is too long for the model", reason="context_length")
+        pause = _pause(error.response.headers, self._now())
+        if error.status_code == 429:  # noqa: PLR2004
+            return RateLimited(what, retry_after=pause)
+        if error.status_code >= 500 or error.status_code in {408, 409, 425}:  # noqa: PLR2004
+            return Retryable(what, retry_after=pause)
+        return Rejected(what, reason="rejected")
+
+
+def _messages(messages: Sequence[ChatMessage], schema: Mapping[str, object] | None) -> list[ChatCompletionMessageParam]:
+    """Return the messages, with the schema in words below the first when the endpoint is not sent it as such."""
+    written: list[ChatCompletionMessageParam] = []
+    for place, message in enumerate(messages):
+        text = message.content
+        if schema is not None and place == 0:
+            text = f"{text}\n\n{schema_in_words(schema)}"
+        match message.role:
+            case "system":
+                written.append({"role": "system", "content": text})
+            case "user":
+                written.append({"role": "user", "content": text})
+            case "assistant":
+                written.append({"role": "assistant", "content": text})
+    return written
+
+
+def _response_format(sent: Capabilities, schema: Mapping[str, object] | None) -> ResponseFormat | Omit:
+    if schema is None or sent.format == "text":
+        return omit
+    if sent.format == "json_object":
+        return {"type": "json_object"}
+    body = schema["schema"]
+    return {
+        "type": "json_schema",
+        "json_schema": {
+            "name": str(schema["name"]),
+            "strict": True,
+            "schema": dict(body) if isinstance(body, dict) else {},
+        },
+    }
+
+
+def _filtered(error: openai.APIStatusError) -> bool:
+    """Return whether a content filter refused the request; Azure repeats it inside, in `innererror.code`."""
+    inner = error.body.get("innererror") if isinstance(error.body, dict) else None
+    codes = {error.code, inner.get("code") if isinstance(inner, dict) else None}
+    return error.status_code in {400, 403, 422} and bool(codes & _CONTENT_FILTER_CODES)
+
+
+def _too_long(error: openai.APIStatusError) -> bool:
+    if error.code in _CONTEXT_LENGTH_CODES or error.status_code == 413:  # noqa: PLR2004
+        return True
+    return error.status_code in {400, 422} and any(words in _message(error).lower() for words in _TOO_LONG)
+
+
+def _message(error: openai.APIStatusError) -> str:
+    """Return the endpoint's own words, only ever to be searched: they may quote the prompt."""
+    return error.message
+
+
+def _pause(headers: Mapping[str, str], now: datetime) -> timedelta | None:
+    """Return what Retry-After asks for: milliseconds, seconds or a date (RFC 9110 §10.2.3); None for nonsense."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(name)
+        if value is None:
+            continue
+        try:
+            seconds = float(value) * unit
+        except ValueError:
+            try:
+                seconds = (email.utils.parsedate_to_datetime(value) - now).total_seconds()
+            except (ValueError, TypeError):
+                continue
+        if math.isnan(seconds):
+            continue
+        # A gateway that asks for days has lost its mind or its quota; a probe every ten minutes harms neither.
+        return timedelta(seconds=min(max(seconds, 0.0), _LONGEST_PAUSE.total_seconds()))
+    return None

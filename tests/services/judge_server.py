@@ -1,0 +1,145 @@
+"""An OpenAI-compatible server on 127.0.0.1 that answers by script, for tests of everything that asks a judge.
+
+Each step of the script is one reply; without one the server judges kindly: every sentence supported, or the best score.
+"""
+
+import json
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+_SENTENCE = re.compile(r"^\((\d+)\) ", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One reply: a status with a body, or with `hang` none at all until the server closes."""
+
+    status: int = 200
+    body: object = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    hang: bool = False
+    drop: bool = False
+    """Close the connection without an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request, and when it came by the monotonic clock."""
+
+    body: dict[str, Any]
+    headers: Mapping[str, str]
+    at: float
+
+    @property
+    def prompt(self) -> str:
+        """All messages' text."""
+        return "\n".join(message["content"] for message in self.body["messages"])
+
+
+def completion(content: str | None, *, finish_reason: str = "stop", **message: object) -> Step:
+    """The step of one ordinary reply."""
+    return Step(
+        body={
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "judge-1",
+            "system_fingerprint": "fp_1",
+            "choices": [
+                {
+                    "index": 0,
+                    "finish_reason": finish_reason,
+                    "message": {"role": "assistant", "content": content, **message},
+                }
+            ],
+            "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
+        }
+    )
+
+
+def refusal(
+    status: int, message: str = "", *, code: str | None = None, param: str | None = None, **headers: str
+) -> Step:
+    """The step of an error in OpenAI's form; header names with underscores for hyphens."""
+    return Step(
+        status=status,
+        body={"error": {"message": message, "type": "invalid_request_error", "code": code, "param": param}},
+        headers={name.replace("_", "-"): value for name, value in headers.items()},
+    )
+
+
+def kind(body: dict[str, Any]) -> str:
+    """The reply of a judge who finds nothing wrong, by what the prompt asks for."""
+    prompt = "\n".join(message["content"] for message in body["messages"])
+    if "reason first, then the score" in prompt:
+        return json.dumps({"reason": "it answers", "score": 5})
+    numbers = sorted({int(number) for number in _SENTENCE.findall(prompt)})
+    entry = {"document": "kb-1", "evidence": "", "verdict": "supported", "reason": "", "addresses_evaluator": False}
+    return json.dumps({"sentences": [{"n": number, **entry} for number in numbers]})
+
+
+class JudgeServer:
+    """The server; `asked` is what came, oldest first."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.answer: Callable[[dict[str, Any]], str] = kind
+        self._steps: deque[Step] = deque()
+        self._closing = threading.Event()
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                server.asked.append(Asked(body, dict(self.headers), time.monotonic()))
+                server.reply(self, body)
+
+            def log_message(self, *_: object) -> None:
+                """Stay silent."""
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self._http.block_on_close = False
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """The base URL for a client."""
+        return f"http://127.0.0.1:{self._http.server_port}/v1"
+
+    def script(self, *steps: Step) -> None:
+        """Reply so, in order, before replying kindly."""
+        self._steps.extend(steps)
+
+    def reply(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        """Write the next reply."""
+        step = self._steps.popleft() if self._steps else completion(self.answer(body))
+        if step.hang:
+            self._closing.wait(60)
+        if step.hang or step.drop:
+            handler.close_connection = True
+            return
+        text = step.body if isinstance(step.body, str) else json.dumps(step.body, ensure_ascii=False)
+        payload = text.encode()
+        handler.send_response(step.status)
+        for name, value in {"content-type": "application/json", **step.headers}.items():
+            handler.send_header(name, value)
+        handler.send_header("content-length", str(len(payload)))
+        handler.end_headers()
+        handler.wfile.write(payload)
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._closing.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
