@@ -17,7 +17,7 @@ from grafana_client.client import GrafanaClientError
 
 from monitor.assets import asset_dir
 from monitor.dashboard import MANAGED, RATE_PANEL, UID, DataSource, Json, bind, choose, load, revision, tags
-from monitor.errors import ConfigError
+from monitor.errors import ConfigError, Permanent
 from monitor.grafana_api import Api, Connection, field, items
 from monitor.ports import Clock
 from monitor.settings import GrafanaSettings
@@ -149,7 +149,7 @@ class GrafanaPublisher:
             raise ConfigError(f"grafana.org_id: the token belongs to organisation {found}, the settings say {wanted}")
 
     def _look(self, api: Api) -> str:
-        version = field(api.health.check(), "version") or "of unknown version"
+        version = field(api.client.GET("/health"), "version") or "of unknown version"
         self._check_organisation(api)
         source = choose(_sources(api), self._settings.datasource)
         present = _present(api)
@@ -190,6 +190,8 @@ def _present(api: Api) -> _Present | None:
 
 def _sources(api: Api) -> tuple[DataSource, ...]:
     listed = api.datasource.list_datasources()
+    if not isinstance(listed, list):
+        raise Permanent("grafana: reading the data sources: the answer is not Grafana's", reason="not_grafana")
     return tuple(
         DataSource(uid=str(field(s, "uid")), name=str(field(s, "name")), type=str(field(s, "type")))
         for s in items(listed)

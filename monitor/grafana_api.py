@@ -37,7 +37,7 @@ class Api(Protocol):
     """The part of grafana-client's `GrafanaApi` that is used, with the types it leaves out; replies are JSON."""
 
     @property
-    def health(self) -> _Health: ...  # noqa: D102 -- as grafana-client documents it, here and below
+    def client(self) -> _Client: ...  # noqa: D102 -- as grafana-client documents it, here and below
 
     @property
     def organization(self) -> _Organization: ...  # noqa: D102
@@ -55,8 +55,8 @@ class Api(Protocol):
     def annotations(self) -> _Annotations: ...  # noqa: D102
 
 
-class _Health(Protocol):
-    def check(self) -> object: ...
+class _Client(Protocol):
+    def GET(self, url: str) -> object: ...  # noqa: N802 -- grafana-client's name
 
 
 class _Organization(Protocol):
@@ -141,6 +141,7 @@ class Connection:
                 raise self._refused(doing, error, now) from None
             raise _translated(doing, error) from None
         except SSLError as error:
+            self.close()
             raise Retryable(
                 f"grafana: {doing}: the certificate of {self.address} is not trusted or not for that name; "
                 "grafana.ca_file names the authority to trust"

@@ -174,6 +174,8 @@ class GrafanaSettings(Section):
     token: SecretStr | None = None
     """Null: the environment's `GRAFANA_TOKEN`."""
     token_file: Path | None = None
+    org_id: int | None = None
+    """The organisation that the token must belong to; null for any."""
     datasource: str | None = None
     """Name or uid of a PostgreSQL or Prometheus data source; null when there is exactly one that fits."""
     folder: str = "rag-monitor"
