@@ -17,12 +17,13 @@ from types import TracebackType
 from typing import Self
 
 import openai
-from openai import AsyncOpenAI, DefaultAioHttpClient, Omit, omit
-from openai.types.chat import ChatCompletion, ChatCompletionMessageParam
+from openai import AsyncOpenAI, Omit, omit
+from openai.types.chat import ChatCompletionMessageParam
 from openai.types.chat.completion_create_params import ResponseFormat
 
 from monitor.errors import MonitorError, RateLimited, Rejected, Retryable, TimedOut
 from monitor.judging.capabilities import REASONING_HEADROOM, Capabilities, schema_in_words
+from monitor.judging.completion import read
 from monitor.model import ChatMessage, Reply
 
 _SEED = 7
@@ -65,7 +66,6 @@ class OpenAIJudge:
             base_url=base_url or "https://api.openai.com/v1",
             max_retries=0,
             timeout=timeout.total_seconds(),
-            http_client=DefaultAioHttpClient(timeout=timeout.total_seconds()),
         )
 
     @property
@@ -91,20 +91,20 @@ class OpenAIJudge:
         Raises:
             RateLimited: 429, with the endpoint's Retry-After.
             TimedOut: no whole reply within the time-out.
-            Retryable: no connection, 5xx, 408 or 409, or a body that is no completion.
+            Retryable: no connection, 5xx, 408, 409 or 425, or a body that is no completion.
             Rejected: `content_filter`, `context_length` or `rejected`.
         """
         started = time.monotonic()
         try:
             async with asyncio.timeout(self._timeout.total_seconds()):
-                completion = await self._negotiate(messages, schema, max_output_tokens)
+                body = await self._negotiate(messages, schema, max_output_tokens)
         except TimeoutError:
             raise TimedOut(f"asking {self.name}: no reply within {self._timeout.total_seconds():g} s") from None
-        return self._reply(completion, timedelta(seconds=time.monotonic() - started))
+        return self._reply(body, timedelta(seconds=time.monotonic() - started))
 
     async def _negotiate(
         self, messages: Sequence[ChatMessage], schema: Mapping[str, object] | None, max_output_tokens: int
-    ) -> ChatCompletion:
+    ) -> bytes:
         for _ in range(_MOST_REFUSALS):
             sent = self._capabilities
             try:
@@ -128,9 +128,9 @@ class OpenAIJudge:
         messages: Sequence[ChatMessage],
         schema: Mapping[str, object] | None,
         max_output_tokens: int,
-    ) -> ChatCompletion:
+    ) -> bytes:
         budget = {"max_tokens": max_output_tokens, "max_completion_tokens": max_output_tokens + REASONING_HEADROOM}
-        return await self._client.chat.completions.create(
+        response = await self._client.chat.completions.with_raw_response.create(
             model=self._model,
             messages=_messages(messages, schema if sent.format != "json_schema" else None),
             response_format=_response_format(sent, schema),
@@ -140,32 +140,25 @@ class OpenAIJudge:
             seed=_SEED if sent.seed else omit,
             reasoning_effort="none" if sent.reasoning_effort else omit,
         )
+        return response.content
 
-    def _reply(self, completion: ChatCompletion, latency: timedelta) -> Reply:
-        choices = completion.choices or []
-        if not choices:
-            raise Retryable(f"asking {self.name}: the reply holds no choice")
-        choice = choices[0]
-        message = choice.message
-        text = message.content or ""
-        extra = message.model_extra or {}
-        reasoned = any(extra.get(key) for key in ("reasoning", "reasoning_content"))
-        if reasoned and not text.strip() and self._capabilities.reasoning_effort is None:
+    def _reply(self, body: bytes, latency: timedelta) -> Reply:
+        completion = read(body)
+        if completion is None:
+            raise Retryable(f"asking {self.name}: HTTP 200 without a chat completion")
+        if completion.reasoned and not completion.text.strip() and self._capabilities.reasoning_effort is None:
             self._capabilities = replace(self._capabilities, reasoning_effort=True)
-        usage = completion.usage
-        input_tokens = (usage.prompt_tokens or 0) if usage else 0
-        output_tokens = (usage.completion_tokens or 0) if usage else 0
         return Reply(
-            text=text,
+            text=completion.text,
             model=completion.model or self._model,
-            finish_reason=choice.finish_reason or "stop",
-            refusal=message.refusal,
-            reasoned=reasoned,
-            input_tokens=input_tokens,
-            output_tokens=output_tokens,
-            cost_usd=input_tokens * self._input_usd + output_tokens * self._output_usd,
+            finish_reason=completion.finish_reason,
+            refusal=completion.refusal,
+            reasoned=completion.reasoned,
+            input_tokens=completion.input_tokens,
+            output_tokens=completion.output_tokens,
+            cost_usd=completion.input_tokens * self._input_usd + completion.output_tokens * self._output_usd,
             latency=latency,
-            fingerprint=completion.system_fingerprint,
+            fingerprint=completion.fingerprint,
         )
 
     def _translated(self, error: openai.OpenAIError) -> MonitorError:

@@ -84,6 +84,13 @@ def kind(body: dict[str, Any]) -> str:
     return json.dumps({"sentences": [{"n": number, **entry} for number in numbers]})
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    # The default of five resets connections that a client opens side by side.
+    request_queue_size = 128
+
+
 class JudgeServer:
     """The server; `asked` is what came, oldest first."""
 
@@ -105,9 +112,7 @@ class JudgeServer:
             def log_message(self, *_: object) -> None:
                 """Stay silent."""
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        self._http.block_on_close = False
+        self._http = _Server(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
 

@@ -1,0 +1,68 @@
+"""A chat completion's body, read with distrust: gateways and small servers leave out or retype what OpenAI promises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import orjson
+
+from monitor.judging.schema import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """The first choice of a completion, and what it cost."""
+
+    text: str
+    finish_reason: str
+    refusal: str | None
+    reasoned: bool
+    """Whether the message carried reasoning beside its content."""
+    model: str
+    fingerprint: str | None
+    input_tokens: int
+    output_tokens: int
+
+
+def read(body: bytes) -> Completion | None:
+    """Return the completion in `body`, or None when it is something else."""
+    try:
+        tree: Json = orjson.loads(body)
+    except ValueError:
+        return None
+    root = _mapping(tree)
+    choices = root.get("choices")
+    choice = _mapping(choices[0]) if isinstance(choices, list) and choices else {}
+    message = _mapping(choice.get("message"))
+    if not message:
+        return None
+    usage = _mapping(root.get("usage"))
+    return Completion(
+        text=_content(message.get("content")),
+        finish_reason=_text(choice.get("finish_reason")) or "stop",
+        refusal=_text(message.get("refusal")) or None,
+        reasoned=bool(message.get("reasoning") or message.get("reasoning_content")),
+        model=_text(root.get("model")),
+        fingerprint=_text(root.get("system_fingerprint")) or None,
+        input_tokens=_count(usage.get("prompt_tokens")),
+        output_tokens=_count(usage.get("completion_tokens")),
+    )
+
+
+def _content(content: Json) -> str:
+    """Return the text; some servers send it in parts."""
+    if isinstance(content, list):
+        return "".join(_text(_mapping(part).get("text")) for part in content)
+    return _text(content)
+
+
+def _mapping(value: Json) -> dict[str, Json]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _count(value: Json) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
