@@ -7,6 +7,7 @@ writing, so that one odd character never loses a row and both databases read bac
 from __future__ import annotations
 
 import math
+from dataclasses import asdict, is_dataclass
 from datetime import datetime, timedelta
 
 import orjson
@@ -63,7 +64,7 @@ def label(text: str) -> str:
 
 
 def json_text(value: object) -> str:
-    """Return `value` (lists, string-keyed mappings, scalars) as JSON; its text clean, non-finite numbers null."""
+    """Return a value (sequences, string-keyed dicts, dataclasses, scalars) as JSON: text clean, NaN and infinities null."""
     try:
         encoded = orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -78,6 +79,8 @@ def _clean_json(value: object) -> object:
         return {clean(str(key)): _clean_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_clean_json(item) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return _clean_json(asdict(value))
     if isinstance(value, int) and not isinstance(value, bool):
         return max(-MAX_COUNT, min(MAX_COUNT, value))
     return value

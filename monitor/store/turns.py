@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, case, delete, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, case, delete, or_, select, update
 
 from monitor.model import Turn
 from monitor.spans import Assembly
@@ -83,7 +83,9 @@ def page(
     if until is not None:
         statement = statement.where(turns.c.started_at < until)
     if after is not None:
-        statement = statement.where(tuple_(turns.c.started_at, turns.c.turn_id) > tuple_(*after))
+        at, turn_id = after
+        behind = or_(turns.c.started_at > at, turns.c.turn_id > turn_id)
+        statement = statement.where(turns.c.started_at >= at, behind)
     rows = connection.execute(statement.order_by(turns.c.started_at, turns.c.turn_id).limit(limit))
     return tuple(turn_from(row) for row in rows)
 

@@ -1,0 +1,165 @@
+"""`AlertStore` and `LeaseStore`: who is told, and who does the telling."""
+
+import math
+import sys
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from monitor.errors import StoreUnavailable
+from monitor.trends import Alert, AlertState, Notification, Regression, Series
+
+MINUTE = timedelta(minutes=1)
+SERIES = Series(app="shop", environment="production", slice="", metric="groundedness", rubric_id="g1")
+
+
+@pytest.fixture
+def alert(make):
+    """A firing alert with something in every field."""
+    regression = Regression(
+        series=SERIES,
+        rule="continuous",
+        began_at=make.now - 60 * MINUTE,
+        detected_at=make.now,
+        resolved_at=make.now + 90 * MINUTE,
+        rate=0.2,
+        rate_lower=0.1,
+        rate_upper=0.3,
+        baseline_rate=0.05,
+        null_rate=0.055,
+        evidence=4.2,
+        threshold=3.1,
+        release="1.1",
+        promise="At most one false alarm a month.",
+    )
+    return Alert(
+        alert_id="a1",
+        fingerprint="f1",
+        state=AlertState.FIRING,
+        regression=regression,
+        pending_at=make.now,
+        firing_at=make.now + MINUTE,
+        resolved_at=make.now + 99 * MINUTE,
+        annotated=True,
+    )
+
+
+def told(alert, channel="slack", transition=AlertState.FIRING):
+    """A notification that was not tried yet."""
+    return Notification(alert_id=alert.alert_id, channel=channel, transition=transition)
+
+
+def test_alert_reads_back(store, alert):
+    """An alert reads back equal, field by field, with and without what is optional."""
+    fresh = replace(
+        alert,
+        alert_id="a2",
+        state=AlertState.PENDING,
+        regression=replace(alert.regression, resolved_at=None),
+        pending_at=alert.pending_at - MINUTE,
+        firing_at=None,
+        resolved_at=None,
+        annotated=False,
+    )
+    store.save_alerts([alert, fresh], [])
+    assert (alert, fresh) == store.alerts()
+
+
+def test_infinite_evidence(store, alert):
+    """Evidence without bound is kept as the largest number there is."""
+    store.save_alerts([replace(alert, regression=replace(alert.regression, evidence=math.inf))], [])
+    assert [sys.float_info.max] == [a.regression.evidence for a in store.alerts()]
+
+
+def test_alerts_newest_first(store, alert):
+    """Alerts come newest first, narrowed down by state and number."""
+    states = (AlertState.PENDING, AlertState.FIRING, AlertState.RESOLVED)
+    alerts = [
+        replace(alert, alert_id=f"a{n}", state=state, pending_at=alert.pending_at + n * MINUTE)
+        for n, state in enumerate(states)
+    ]
+    store.save_alerts(alerts, [])
+    assert tuple(reversed(alerts)) == store.alerts()
+    assert (alerts[2],) == store.alerts(limit=1)
+    assert (alerts[1], alerts[0]) == store.alerts(states=(AlertState.PENDING, AlertState.FIRING))
+    assert store.alerts(states=()) == ()
+
+
+def test_alert_changes(store, alert):
+    """Saving a known alert replaces it."""
+    store.save_alerts([alert], [])
+    resolved = replace(alert, state=AlertState.RESOLVED, annotated=False)
+    store.save_alerts([resolved], [])
+    store.save_alerts([resolved], [])
+    assert (resolved,) == store.alerts()
+
+
+def test_notification_is_known(store, alert):
+    """A transition that is saved again causes no second notification, whether the first was sent or only tried."""
+    store.save_alerts([alert], [told(alert), told(alert, "email")])
+    sent = replace(told(alert), attempt=1, sent_at=alert.firing_at)
+    tried = replace(told(alert, "email"), attempt=3, failure="Retryable", not_before=alert.firing_at)
+    store.save_notification(sent)
+    store.save_notification(tried)
+    store.save_alerts([alert], [told(alert), told(alert, "email")])
+    assert (tried,) == store.notifications(due=alert.firing_at)
+
+
+def test_sent_stays_sent(store, alert):
+    """A failure that is recorded late does not send an alert twice."""
+    store.save_alerts([alert], [told(alert)])
+    store.save_notification(replace(told(alert), attempt=2, sent_at=alert.firing_at))
+    store.save_notification(replace(told(alert), attempt=1, failure="TimeoutError"))
+    assert store.notifications(due=alert.firing_at + 999 * MINUTE) == ()
+
+
+def test_notifications_due(store, alert):
+    """A notification that is to wait is not due earlier."""
+    waiting = replace(told(alert), not_before=alert.firing_at + MINUTE)
+    store.save_alerts([alert], [waiting])
+    assert store.notifications(due=alert.firing_at) == ()
+    assert (waiting,) == store.notifications(due=alert.firing_at + MINUTE)
+
+
+def test_notifications_in_order(store, alert):
+    """What happened first is told first: by the time of the transition, then pending, firing, resolved."""
+    at_once = replace(alert, alert_id="a2", pending_at=alert.pending_at - MINUTE, firing_at=alert.pending_at - MINUTE)
+    caused = [
+        told(alert, transition=AlertState.RESOLVED),
+        told(alert, transition=AlertState.FIRING),
+        told(at_once, transition=AlertState.FIRING),
+        told(at_once, transition=AlertState.PENDING),
+    ]
+    store.save_alerts([alert, at_once], caused)
+    assert tuple(reversed(caused)) == store.notifications(due=alert.firing_at)
+
+
+def test_alert_and_notification_together(store, alert):
+    """An alert whose notification cannot be written is not saved either."""
+    stranger = replace(told(alert), alert_id="unknown")
+    with pytest.raises(StoreUnavailable):
+        store.save_alerts([alert], [stranger])
+    assert store.alerts() == ()
+
+
+def test_lease(store, make):
+    """One holder at a time has the lease; it can extend it, and another gets it once it ran out."""
+
+    def hold(holder, minutes):
+        return store.hold("tick", holder, now=make.now + minutes * MINUTE, ttl=2 * MINUTE)
+
+    assert [True, False, True, False, True, False] == [
+        hold("a", 0),
+        hold("b", 1),
+        hold("a", 1.5),
+        hold("b", 2),
+        hold("b", 3.5),
+        hold("a", 4),
+    ]
+
+
+def test_leases_by_name(store, make):
+    """Leases of different names have nothing to do with each other."""
+    assert store.hold("rollup", "a", now=make.now, ttl=MINUTE)
+    assert store.hold("detect", "b", now=make.now, ttl=MINUTE)
