@@ -11,6 +11,13 @@ Coding: TypeAlias = Literal["identity", "gzip", "deflate"]
 
 _GZIP, _ZLIB, _RAW = zlib.MAX_WBITS | 16, zlib.MAX_WBITS, -zlib.MAX_WBITS
 _ZLIB_METHOD = 8
+_EXPANSION = 6
+"""How much longer telemetry typically is than its compressed form."""
+
+
+def unpacked_estimate(length: int, coding: Coding) -> int:
+    """Return about how many bytes a body of `length` bytes will be."""
+    return length if coding == "identity" else length * _EXPANSION
 
 
 def unpacked(body: bytes, coding: Coding, *, most: int) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from collectors._otlp import Encoding, OtlpSignal
-from collectors._otlp_coding import Coding
+from collectors._otlp_coding import Coding, unpacked_estimate
 from monitor.errors import MalformedPayload, Rejected
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ _CODINGS: Mapping[bytes, Coding] = {
 }
 _UNKNOWN_LENGTH = 4 * 1024 * 1024
 """Bytes assumed of a request that does not say how long it is."""
-_EXPANSION = 6
-"""How much longer telemetry typically is than its compressed form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +49,7 @@ class Head:
     def estimate(self, most: int) -> int:
         """Return how many bytes the request will take in memory, `most` at the most."""
         length = _UNKNOWN_LENGTH if self.length is None else self.length
-        return min(most, length if self.coding == "identity" else length * _EXPANSION)
+        return min(most, unpacked_estimate(length, self.coding))
 
 
 def encoding_of(headers: Iterable[tuple[bytes, bytes]]) -> Encoding | None:

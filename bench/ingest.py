@@ -1,0 +1,140 @@
+"""Spans per second made durable over OTLP on one SQLite file with full sync, and what they cost.
+
+The server is a process of its own; the load comes from this one, whose CPU is shown apart. `--probe` runs, in turn
+with ours, a bare receiver that parses, walks all attributes and writes a row per trace.
+"""
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median, quantiles
+
+import uvloop
+from _ingest_load import SPANS_PER_TURN, Bodies, Result, connected, saturate, steady
+
+SHAPES = ((129, 4, False), (256, 4, False), (256, 4, True), (513, 64, False))
+"""Spans per request, connections, gzip."""
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Round:
+    """One round against one server."""
+
+    result: Result
+    spans: int
+    server_cpu: float
+    load_cpu: float
+    rss_mib: float
+    """The server's peak so far."""
+
+    @property
+    def spans_per_second(self) -> float:
+        """Spans acknowledged per second."""
+        return self.spans / self.result.seconds
+
+
+class Serving:
+    """A server process on a fresh database; killed and cleaned up at exit."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def __enter__(self):
+        self._folder = tempfile.TemporaryDirectory()
+        script = Path(__file__).with_name("_ingest_servers.py")
+        command = [sys.executable, str(script), self.kind, str(Path(self._folder.name, "bench.db"))]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        self.port = int(self._process.stdout.readline())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.wait(20)
+        self._process.stdout.close()
+        self._folder.cleanup()
+
+    def cpu(self) -> float:
+        """Return the CPU seconds it has used."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def rss(self) -> float:
+        """Return the most memory it has held, in MiB."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+async def run(serving: Serving, bodies: Bodies, shape: tuple, seconds: float, rate: float | None = None) -> Round:
+    """Return one round; `rate` in requests per second, None for as many as go."""
+    _, connections, compress = shape
+    clients = await connected(serving.kind, serving.port, connections, compress=compress)
+    server, load = serving.cpu(), time.process_time()
+    if rate is None:
+        result = await saturate(clients, bodies, seconds)
+    else:
+        result = await steady(clients, bodies, seconds, per_second=rate)
+    spent = serving.cpu() - server, time.process_time() - load
+    for client in clients:
+        await client.close()
+    return Round(result, result.answered * bodies.spans, *spent, serving.rss())
+
+
+def show(name: str, rounds: list[Round]) -> None:
+    """Print the medians of the rounds of one shape."""
+    latencies = [1000 * latency for one in rounds for latency in one.result.latencies]
+    cuts = quantiles(latencies, n=20)
+    per_100k = [1e5 / one.spans for one in rounds]
+    refused = sum(one.result.refused for one in rounds)
+    print(
+        f"{name:34} {median(one.spans_per_second for one in rounds):8,.0f} spans/s"
+        f"  server {median(one.server_cpu * f for one, f in zip(rounds, per_100k, strict=True)):5.2f}"
+        f"  load {median(one.load_cpu * f for one, f in zip(rounds, per_100k, strict=True)):5.2f} CPU s/100k"
+        f"  p50 {cuts[9]:6.1f}  p95 {cuts[18]:6.1f} ms  RSS {max(one.rss_mib for one in rounds):4.0f} MiB"
+        + (f"  {refused} refused" if refused else ""),
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Parse arguments, run, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--grpc", action="store_true", help="also over gRPC")
+    parser.add_argument("--probe", action="store_true", help="also the bare receiver, in turn with ours")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of one round")
+    arguments = parser.parse_args()
+    kinds = ["http", *(["grpc"] if arguments.grpc else []), *(["probe"] if arguments.probe else [])]
+    shown = False
+    for shape in SHAPES:
+        spans, connections, compress = shape
+        bodies = Bodies(spans, compress=compress)
+        if not shown:
+            size = len(bodies.template) / bodies.spans
+            print(f"a turn is {SPANS_PER_TURN} spans: root, retriever of 5 x 600 characters, LLM; {size:,.0f} bytes a span")
+            shown = True
+        name = f"{spans} spans x {connections} connections{' gzip' if compress else ''}"
+        # The probe reads no gzip.
+        compared = [kind for kind in kinds if not (kind == "probe" and compress)]
+        rounds: dict[str, list[Round]] = {kind: [] for kind in compared}
+        for _ in range(arguments.rounds):
+            for kind in compared:
+                with Serving(kind) as serving:
+                    rounds[kind].append(uvloop.run(run(serving, bodies, shape, arguments.seconds)))
+        for kind in compared:
+            show(f"{kind}: {name}", rounds[kind])
+        if shape == SHAPES[0]:
+            rate = median(one.spans_per_second for one in rounds["http"]) / bodies.spans / 2
+            with Serving("http") as serving:
+                half = uvloop.run(run(serving, bodies, shape, 2 * arguments.seconds, rate))
+            show("http: the same at half load", [half])
+
+
+if __name__ == "__main__":
+    main()
