@@ -33,7 +33,7 @@ def tick(store: DetectStore, settings: DetectSettings, *, lateness: timedelta, n
     told = _last_told(store.alerts())
     baselines = store.baselines()
     since = _since(told.values(), settings, now)
-    rows = _by_series(store.rollups(since=since))
+    rows = _by_series(store.rollups(since=since, until=now))
     families = _families(rows)
     written: list[Alert] = []
     pinned = 0

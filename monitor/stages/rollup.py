@@ -9,7 +9,7 @@ from monitor.ports import SeriesStore
 from monitor.settings import RollupSettings
 
 _BATCH = 24
-"""Windows per transaction: a day of one app, so that intake never waits long for the database."""
+"""Windows asked for at a time: a day of one app."""
 
 
 def tick(store: SeriesStore, settings: RollupSettings, *, rubrics: Sequence[Rubric]) -> int:

@@ -110,7 +110,7 @@ class Scorer:
         never = asyncio.Event()
         handled = await self._compute(never, _GRACE) + await self._ask(never, _GRACE)
         if self._quiet():
-            await self._retire()
+            await self._retire(rest=None)
         return handled
 
     def counters(self) -> tuple[Gauge, ...]:
@@ -131,7 +131,7 @@ class Scorer:
                 handled = await work(stop, grace)
                 if not handled and self._quiet() and time.monotonic() - retired_at > _RETIRE_EVERY.total_seconds():
                     retired_at = time.monotonic()
-                    await self._retire()
+                    await self._retire(rest=_ORPHAN_RESTS)
             except StoreUnavailable as error:
                 logger.warning("scoring waits for the database: %s", error)
                 handled = 0
@@ -238,23 +238,24 @@ class Scorer:
         backoff = min(self._settings.backoff * 2 ** max(job.attempt - 1, 0), _LONGEST_BACKOFF)
         await self._release([job], after=max(after or timedelta(0), backoff), cause=failure.reason)
 
-    async def _retire(self) -> None:
-        """Expire old jobs of rubrics that are not configured here.
+    async def _retire(self, *, rest: timedelta | None) -> None:
+        """Expire jobs of rubrics that are not configured here: the old ones, or all when `rest` is None.
 
-        Younger ones rest: while a new version is rolled out, another process may know them.
+        The others rest: while a new version is rolled out, another process may know them.
         """
         jobs = await self._claim(_BATCH, None)
-        now = self._clock()
-        orphans = [job for job in jobs if job.rubric_id not in self._metrics]
-        await self._release([job for job in jobs if job not in orphans], after=timedelta(0), cause="unclaimed")
+        known = [job for job in jobs if job.rubric_id in self._metrics]
+        await self._release(known, after=timedelta(0), cause="not_due")
         resting: list[Job] = []
-        for job in orphans:
+        for job in jobs:
+            if job in known:
+                continue
             turn = await asyncio.to_thread(self._store.turn, job.turn_id)
-            if turn and turn.started_at >= now - self._settings.max_job_age:
+            if rest and turn and turn.started_at >= self._clock() - self._settings.max_job_age:
                 resting.append(job)
             else:
                 await self._finish([self._unscored(job, Reason.EXPIRED, detail="its rubric is not configured")])
-        await self._release(resting, after=_ORPHAN_RESTS, cause="unknown_rubric")
+        await self._release(resting, after=rest or timedelta(0), cause="unknown_rubric")
 
     def _over(self, job: Job, turn: Turn | None) -> Unscored | None:
         """Return the outcome of a job that is not worth judging any more."""

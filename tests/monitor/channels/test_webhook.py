@@ -1,0 +1,268 @@
+"""Alerts as JSON over HTTP, against a real server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.channels.webhook import Config, build
+from monitor.errors import ConfigError, Permanent, Retryable
+from monitor.plugins import load
+from monitor.settings import plugin_config
+from monitor.trends import Alert, AlertState, Regression, Series
+
+BEGAN = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
+SECRET = "hunter2"
+
+
+class Receiver(ThreadingHTTPServer):
+    """Keeps what it was sent and answers as told."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.status = 200
+        self.headers: dict[str, str] = {}
+        self.silent = threading.Event()
+        self.taken: list[tuple[str, dict[str, str], Any]] = []
+
+    @property
+    def url(self) -> str:
+        """Return an address with a secret in it."""
+        return f"http://127.0.0.1:{self.server_address[1]}/hook/{SECRET}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        server = self.server
+        assert isinstance(server, Receiver)
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        server.taken.append((self.path, dict(self.headers), body))
+        if server.status == 0:
+            server.silent.wait(10)
+            return
+        self.send_response(server.status)
+        for name, value in server.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """A listening receiver."""
+    with Receiver() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield server
+        server.silent.set()
+        server.shutdown()
+        thread.join()
+
+
+def alert(state: AlertState = AlertState.FIRING, *, resolved_at: datetime | None = None) -> Alert:
+    """Return an alert about a release."""
+    series = Series(app="shop-bot", environment="production", slice="", metric="groundedness_proxy", rubric_id="r1")
+    regression = Regression(
+        series=series,
+        rule="release",
+        began_at=BEGAN,
+        detected_at=datetime(2026, 5, 4, 13, 15, tzinfo=UTC),
+        resolved_at=resolved_at,
+        rate=0.1234,
+        rate_lower=0.0987,
+        rate_upper=0.1512,
+        baseline_rate=0.0205,
+        null_rate=0.0312,
+        evidence=3.4,
+        threshold=1.6,
+        release="1.5.0",
+        promise="The promise.",
+    )
+    return Alert(alert_id="a1", fingerprint="f1", state=state, regression=regression, pending_at=BEGAN)
+
+
+def send(config: Config, sent: Alert) -> None:
+    """Send one alert."""
+    asyncio.run(build(config, "ops").send(sent))
+
+
+def config(url: str, **changes: object) -> Config:
+    """Return a channel's section."""
+    return Config.model_validate({"url": url, **changes})
+
+
+def test_a_firing_alert_is_posted_in_words_and_numbers(receiver: Receiver) -> None:
+    """The body carries every documented key, and a message that a person understands."""
+    send(config(receiver.url, link="https://m.example/alerts/{alert_id}"), alert())
+    ((path, headers, body),) = receiver.taken
+    assert path == f"/hook/{SECRET}"
+    assert headers["Content-Type"] == "application/json"
+    assert headers["Idempotency-Key"] == "a1:firing"
+    message = body.pop("message")
+    assert message == (
+        "12.3 % of the judged turns since 4 May 2026 10:00 UTC are defects (95 % interval 9.870 % to 15.1 %). "
+        "The baseline is 2.05 %; up to 3.12 % counts as no change. Most of these turns ran on release 1.5.0. "
+        "Detected 4 May 2026 13:15 UTC. The promise."
+    ).replace("9.870", "9.87")
+    assert body == {
+        "version": "1",
+        "status": "firing",
+        "alert_id": "a1",
+        "fingerprint": "f1",
+        "title": "groundedness_proxy of shop-bot (production): defect rate rose to 12.3 %",
+        "link": "https://m.example/alerts/a1",
+        "labels": {
+            "app": "shop-bot",
+            "environment": "production",
+            "slice": "",
+            "metric": "groundedness_proxy",
+            "rubric_id": "r1",
+            "rule": "release",
+            "release": "1.5.0",
+        },
+        "began_at": "2026-05-04T10:00:00Z",
+        "detected_at": "2026-05-04T13:15:00Z",
+        "resolved_at": None,
+        "rate": 0.1234,
+        "rate_lower": 0.0987,
+        "rate_upper": 0.1512,
+        "baseline_rate": 0.0205,
+        "null_rate": 0.0312,
+        "evidence": 3.4,
+        "threshold": 1.6,
+        "promise": "The promise.",
+    }
+
+
+def test_a_resolved_alert_says_from_when_to_when(receiver: Receiver) -> None:
+    """The second message has the same id, its own key and the end."""
+    send(config(receiver.url), alert(AlertState.RESOLVED, resolved_at=BEGAN + timedelta(hours=9)))
+    ((_, headers, body),) = receiver.taken
+    assert headers["Idempotency-Key"] == "a1:resolved"
+    assert (body["status"], body["resolved_at"]) == ("resolved", "2026-05-04T19:00:00Z")
+    assert "between 4 May 2026 10:00 UTC and 4 May 2026 19:00 UTC" in body["message"]
+    assert "recovered from 12.3 %" in body["title"]
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204])
+def test_any_success_is_taken(receiver: Receiver, status: int) -> None:
+    """2xx means that the other side has the alert."""
+    receiver.status = status
+    send(config(receiver.url), alert())
+    assert len(receiver.taken) == 1
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503])
+def test_trouble_that_passes_is_retryable(receiver: Receiver, status: int) -> None:
+    """Overload and server errors are to be tried again."""
+    receiver.status = status
+    with pytest.raises(Retryable, match=str(status)):
+        send(config(receiver.url), alert())
+
+
+@pytest.mark.parametrize("status", [301, 307, 400, 401, 403, 404, 410])
+def test_a_refusal_is_permanent_and_a_redirect_is_not_followed(receiver: Receiver, status: int) -> None:
+    """Other answers will not change by asking again; the secret is not carried to another address."""
+    receiver.status = status
+    receiver.headers = {"Location": receiver.url}
+    with pytest.raises(Permanent) as refused:
+        send(config(receiver.url), alert())
+    assert refused.value.reason == f"http_{status}"
+    assert len(receiver.taken) == 1
+
+
+def test_retry_after_is_honoured(receiver: Receiver) -> None:
+    """Seconds and dates are both understood; nonsense is no hint."""
+    receiver.status = 429
+    pauses = []
+    for value in ("90", format_datetime(datetime.now(UTC) + timedelta(minutes=10), usegmt=True), "soon"):
+        receiver.headers = {"Retry-After": value}
+        with pytest.raises(Retryable) as paused:
+            send(config(receiver.url), alert())
+        pauses.append(paused.value.retry_after)
+    seconds, until, nothing = pauses
+    assert seconds == timedelta(seconds=90)
+    assert until is not None
+    assert timedelta(minutes=9) < until <= timedelta(minutes=10)
+    assert nothing is None
+
+
+def test_silence_is_retryable(receiver: Receiver) -> None:
+    """An endpoint that never answers is left after the time limit."""
+    receiver.status = 0
+    with pytest.raises(Retryable, match="no answer"):
+        send(config(receiver.url, timeout="200ms"), alert())
+
+
+def test_nobody_listening_is_retryable_and_no_secret_is_told(
+    receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The error names the channel, and neither the address nor the authorization; nor does the log."""
+    gone = receiver.url.replace(str(receiver.server_address[1]), "9")
+    with caplog.at_level(logging.DEBUG), pytest.raises(Retryable, match="channel 'ops'") as failed:
+        send(config(gone, authorization=f"Bearer {SECRET}", timeout="2s"), alert())
+    assert SECRET not in f"{failed.value!r} {failed.value.__cause__!r} {failed.value.__context__!r}" or (
+        failed.value.__suppress_context__
+    )
+    assert SECRET not in str(failed.value)
+    assert SECRET not in caplog.text
+
+
+def test_secrets_may_come_from_files(receiver: Receiver, tmp_path: Path) -> None:
+    """Address and authorization are read from files, without their line ends."""
+    (tmp_path / "url").write_text(receiver.url + "\n")
+    (tmp_path / "token").write_text("Bearer t\n")
+    files = {"url_file": tmp_path / "url", "authorization_file": tmp_path / "token", "headers": {"X-Team": "rag"}}
+    send(Config.model_validate(files), alert())
+    ((_, headers, _),) = receiver.taken
+    assert (headers["Authorization"], headers["X-Team"]) == ("Bearer t", "rag")
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({}, "url: missing"),
+        ({"url": "hooks.example/secret"}, "not an http"),
+        ({"url": "http://h/", "url_file": "x"}, "given twice"),
+        ({"url": "http://h/", "ca_file": "/nowhere/ca.pem"}, "cannot read authorities"),
+    ],
+)
+def test_a_wrong_section_is_a_config_error(section: dict[str, object], message: str) -> None:
+    """What cannot work is said at start, without the secret."""
+    with pytest.raises(ConfigError, match=message) as wrong:
+        build(Config.model_validate(section), "ops")
+    assert "secret" not in str(wrong.value)
+
+
+def test_the_channel_is_found_by_its_kind(receiver: Receiver) -> None:
+    """`channels: [{kind: webhook, ...}]` loads this module, whose Config refuses unknown keys."""
+    module = load("channels", "webhook", "channels[0].kind")
+    section = {"kind": "webhook", "name": "ops", "url": receiver.url}
+    channel = module.build(plugin_config(module.Config, section, "channels[0]"), "ops")
+    asyncio.run(channel.send(alert()))
+    assert len(receiver.taken) == 1
+    with pytest.raises(ConfigError, match="urll"):
+        plugin_config(module.Config, {"kind": "webhook", "urll": "x"}, "channels[0]")
+
+
+def test_a_message_without_release_or_promise_is_whole(receiver: Receiver) -> None:
+    """What is unknown is left out of the words."""
+    bare = alert()
+    bare = replace(bare, regression=replace(bare.regression, release="", promise=""))
+    send(config(receiver.url), bare)
+    assert "release" not in receiver.taken[0][2]["message"]

@@ -1,0 +1,264 @@
+"""Regressions become messages: states, notifications, retries and restarts, on a real database."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from monitor.errors import Permanent, Retryable
+from monitor.settings import AlertSettings
+from monitor.stages import alert as stage
+from monitor.store.sql import SqlStore, open_store
+from monitor.trends import Alert, AlertState, Notification, Regression, Series
+
+NOW = datetime(2026, 5, 4, 14, 0, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+SERIES = Series(app="bot", environment="production", slice="", metric="groundedness", rubric_id="r1")
+SETTINGS = AlertSettings()
+
+
+class Phone:
+    """A channel that notes whom it told what, or fails as told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+        self.failure: Exception | None = None
+        self.refused = 0
+
+    async def send(self, alert: Alert) -> None:
+        """Take the alert, or fail."""
+        if self.failure is not None:
+            self.refused += 1
+            raise self.failure
+        self.told.append((alert.alert_id, alert.state.value))
+
+
+def pending(alert_id: str = "a1", *, resolved_at: datetime | None = None, at: datetime = NOW) -> Alert:
+    """Return an alert as detection leaves it."""
+    regression = Regression(
+        series=SERIES,
+        rule="continuous",
+        began_at=at - timedelta(hours=4),
+        detected_at=at,
+        resolved_at=resolved_at,
+        rate=0.2,
+        rate_lower=0.15,
+        rate_upper=0.25,
+        baseline_rate=0.05,
+        null_rate=0.06,
+        evidence=4.0,
+        threshold=3.0,
+    )
+    return Alert(alert_id=alert_id, fingerprint="f1", state=AlertState.PENDING, regression=regression, pending_at=at)
+
+
+def recovered(alert: Alert, at: datetime) -> Alert:
+    """Return the alert with its recovery seen, as detection would."""
+    return replace(alert, regression=replace(alert.regression, resolved_at=at))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqlStore]:
+    """An empty SQLite store."""
+    opened = open_store(f"sqlite:///{tmp_path / 'm.db'}")
+    yield opened
+    opened.close()
+
+
+def deliver(
+    store: SqlStore, *phones: Phone, now: datetime = NOW, settings: AlertSettings = SETTINGS
+) -> tuple[Notification, ...]:
+    """Deliver to phones named 0, 1, ..."""
+    return asyncio.run(stage.deliver(store, {str(i): p for i, p in enumerate(phones)}, settings, now=now))
+
+
+def move(
+    store: SqlStore, *, now: datetime = NOW, channels: tuple[str, ...] = ("0",), settings: AlertSettings = SETTINGS
+) -> int:
+    """Run the stage's tick."""
+    return stage.tick(store, settings, channels=channels, now=now)
+
+
+def only(store: SqlStore) -> Alert:
+    """Return the only alert."""
+    (alert,) = store.alerts()
+    return alert
+
+
+def test_an_alert_fires_at_once_and_is_told_to_every_channel(store: SqlStore) -> None:
+    """Without a hold, pending becomes firing, with one message per channel; again, nothing happens."""
+    store.save_alerts([pending()], [])
+    assert move(store, channels=("0", "1")) == 1
+    assert move(store, channels=("0", "1")) == 0
+    first, second = Phone(), Phone()
+    assert {n.channel for n in deliver(store, first, second)} == {"0", "1"}
+    assert deliver(store, first, second) == ()
+    assert first.told == second.told == [("a1", "firing")]
+    assert (only(store).state, only(store).firing_at) == (AlertState.FIRING, NOW)
+
+
+def test_a_hold_is_waited_for(store: SqlStore) -> None:
+    """Before `hold` is over nothing is told; a recovery meanwhile ends the alert without a word."""
+    settings = AlertSettings(hold=timedelta(minutes=30))
+    store.save_alerts([pending()], [])
+    assert move(store, now=NOW + 29 * MINUTE, settings=settings) == 0
+    store.save_alerts([recovered(pending(), NOW)], [])
+    assert move(store, now=NOW + 31 * MINUTE, settings=settings) == 1
+    assert only(store).state is AlertState.RESOLVED
+    assert store.notifications(due=stage.NEVER) == ()
+
+
+def test_a_recovery_is_told_once(store: SqlStore) -> None:
+    """Firing, then resolved: two messages in this order, and the alert is to be annotated anew."""
+    phone = Phone()
+    store.save_alerts([pending()], [])
+    move(store)
+    deliver(store, phone)
+    store.save_alerts([replace(recovered(only(store), NOW + 60 * MINUTE), annotated=True)], [])
+    assert move(store, now=NOW + 61 * MINUTE) == 1
+    assert move(store, now=NOW + 62 * MINUTE) == 0
+    deliver(store, phone, now=NOW + 62 * MINUTE)
+    deliver(store, phone, now=NOW + 63 * MINUTE)
+    assert phone.told == [("a1", "firing"), ("a1", "resolved")]
+    assert not only(store).annotated
+    assert only(store).resolved_at == NOW + 61 * MINUTE
+
+
+def test_a_message_that_was_decided_survives_a_restart(tmp_path: Path) -> None:
+    """The process may be gone at any step: no second firing message, exactly one resolved, naming the right times."""
+    url = f"sqlite:///{tmp_path / 'm.db'}"
+    phone = Phone()
+    over = NOW + 120 * MINUTE
+
+    def fresh(step: str) -> None:
+        store = open_store(url)
+        if step == "detect":
+            store.save_alerts([pending()], [])
+        elif step == "recover":
+            store.save_alerts([recovered(only(store), over)], [])
+        elif step == "move":
+            move(store, now=over + MINUTE)
+        else:
+            deliver(store, phone, now=over + 2 * MINUTE)
+        store.close()
+
+    for step in ("detect", "move", "tell", "tell", "move", "tell", "recover", "move", "move", "tell", "tell"):
+        fresh(step)
+    assert phone.told == [("a1", "firing"), ("a1", "resolved")]
+    store = open_store(url)
+    assert only(store).regression.resolved_at == over
+    store.close()
+
+
+def test_a_stale_copy_of_an_alert_tells_nobody_twice(store: SqlStore) -> None:
+    """Detection may write an alert it read before it fired; the alert fires again in the books, not on the phone."""
+    phone = Phone()
+    stale = pending()
+    store.save_alerts([stale], [])
+    move(store)
+    deliver(store, phone)
+    store.save_alerts([stale], [])
+    move(store, now=NOW + MINUTE)
+    deliver(store, phone, now=NOW + MINUTE)
+    assert phone.told == [("a1", "firing")]
+    assert only(store).state is AlertState.FIRING
+
+
+def test_a_failed_message_is_tried_again_later_and_later(store: SqlStore) -> None:
+    """The pauses double; a longer one that the other side asked for is kept."""
+    phone = Phone()
+    phone.failure = Retryable("busy")
+    store.save_alerts([pending()], [])
+    move(store)
+    now = NOW
+    pauses = []
+    for _ in range(4):
+        (failed,) = deliver(store, phone, now=now)
+        assert failed.not_before is not None
+        assert failed.failure == "Retryable"
+        assert deliver(store, phone, now=failed.not_before - timedelta(seconds=1)) == ()
+        pauses.append(failed.not_before - now)
+        now = failed.not_before
+    assert pauses == [timedelta(seconds=s) for s in (15, 30, 60, 120)]
+    phone.failure = Retryable("busy", retry_after=timedelta(hours=2))
+    (failed,) = deliver(store, phone, now=now)
+    assert failed.not_before == now + timedelta(hours=2)
+    phone.failure = None
+    deliver(store, phone, now=failed.not_before)
+    assert phone.told == [("a1", "firing")]
+
+
+def test_a_channel_that_refuses_or_fails_too_often_is_given_up(
+    store: SqlStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A permanent failure at once, another after the allowed attempts; both are logged and never tried again."""
+    wrong, down = Phone(), Phone()
+    wrong.failure = Permanent("no such room", reason="http_404")
+    down.failure = OSError("secret-host unreachable")
+    settings = AlertSettings(attempts=3)
+    store.save_alerts([pending()], [])
+    move(store, channels=("0", "1"), settings=settings)
+    for hours in range(6):
+        deliver(store, wrong, down, now=NOW + timedelta(hours=hours), settings=settings)
+    assert (wrong.refused, down.refused) == (1, 3)
+    assert store.notifications(due=NOW + timedelta(days=1000)) == ()
+    assert len([r for r in caplog.records if r.levelno == logging.ERROR]) == 2
+    assert "secret-host" not in caplog.text
+
+
+def test_a_channel_in_trouble_keeps_no_other_from_telling(store: SqlStore) -> None:
+    """One channel's failure, even of a kind nobody foresaw, leaves the others alone."""
+    broken, phone = Phone(), Phone()
+    broken.failure = ZeroDivisionError()
+    store.save_alerts([pending()], [])
+    move(store, channels=("0", "1"))
+    deliver(store, broken, phone)
+    assert phone.told == [("a1", "firing")]
+
+
+def test_resolved_never_overtakes_firing(store: SqlStore) -> None:
+    """A channel that was down hears of the incident first and of its end then, although both wait by now."""
+    phone = Phone()
+    phone.failure = Retryable("down")
+    store.save_alerts([pending()], [])
+    move(store)
+    deliver(store, phone)
+    store.save_alerts([recovered(only(store), NOW)], [])
+    move(store, now=NOW + timedelta(seconds=5))
+    assert deliver(store, phone, now=NOW + timedelta(seconds=6)) == ()
+    phone.failure = None
+    deliver(store, phone, now=NOW + MINUTE)
+    assert phone.told == [("a1", "firing"), ("a1", "resolved")]
+
+
+def test_a_channel_that_is_gone_from_the_settings_is_given_up(store: SqlStore) -> None:
+    """What waits for a channel that was taken away waits no longer."""
+    store.save_alerts([pending()], [])
+    move(store, channels=("pager",))
+    (failed,) = deliver(store)
+    assert (failed.failure, failed.not_before) == ("no_channel", stage.NEVER)
+
+
+def test_a_message_taken_but_not_recorded_is_sent_again(store: SqlStore) -> None:
+    """At least once: a process that dies between the two sends it a second time, under the same id."""
+    told: list[str] = []
+
+    class Last:
+        async def send(self, alert: Alert) -> None:
+            told.append(alert.alert_id)
+            if len(told) == 1:
+                raise asyncio.CancelledError
+
+    store.save_alerts([pending()], [])
+    move(store)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(stage.deliver(store, {"0": Last()}, SETTINGS, now=NOW))
+    asyncio.run(stage.deliver(store, {"0": Last()}, SETTINGS, now=NOW))
+    asyncio.run(stage.deliver(store, {"0": Last()}, SETTINGS, now=NOW))
+    assert told == ["a1", "a1"]
