@@ -161,6 +161,8 @@ class Role(StrEnum):
     TRANSPORT = "transport"
     """HTTP and RPC: carries session, route and status only."""
     NOISE = "noise"
+    EVALUATION = "evaluation"
+    """Judging of other steps; what runs below it is nobody's turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,5 +198,11 @@ class Step:
     error: str | None = None
     """A short class, never a message."""
     streaming: bool | None = None
+    tool: str | None = None
+    """Name of the tool that was called."""
+    shapeless: str | None = None
+    """Compact JSON of an output in which no answer was found: the last resort for a response."""
+    unsure: frozenset[str] = frozenset()
+    """Of `query`, `history`, `response`: read from a repr, a cut text or a key that often holds something else."""
     facets: Mapping[str, str] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()

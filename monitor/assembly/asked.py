@@ -1,0 +1,106 @@
+"""What was asked in a turn, and what had been said before. Source: dialects.md 4.3, query and history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from monitor.assembly.calls import Call
+from monitor.assembly.material import Material
+from monitor.assembly.prompt import flat, question, unwrapped
+from monitor.model import Message
+from monitor.spans import Role, Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A turn's query and history; `flags` say where an uncertain query comes from."""
+
+    query: str | None
+    history: tuple[Message, ...]
+    flags: frozenset[str] = frozenset()
+
+
+def asked(material: Material, *, asking: Call | None, contents: Sequence[str]) -> Asked:
+    """Return the query and history of a turn.
+
+    `asking` is the call whose prompt is looked into: the one that answered, else the last. `contents` are the texts of
+    retrieved documents, which a prompt holds beside the question.
+    """
+    query, flags = _query(material, asking, contents)
+    if query is not None and "input_truncated" in flags:
+        query = _whole(query, material, asking, contents)
+    return Asked(query=query, history=_history(material, asking, query, contents), flags=flags)
+
+
+def _query(material: Material, asking: Call | None, contents: Sequence[str]) -> tuple[str | None, frozenset[str]]:
+    none: frozenset[str] = frozenset()
+    for step in material.wrappers:
+        if step.query is not None and "query" not in step.unsure:
+            return step.query, step.flags & {"input_truncated"}
+    if asking is not None and asking.query:
+        return asking.query, none
+    prompted = _from_prompts(material, asking, contents)
+    if prompted is not None:
+        return prompted
+    for step in material.wrappers:
+        if step.query is not None:
+            return step.query, step.flags & {"input_truncated"}
+    for role in (None, Role.EMBEDDING):
+        searched = material.searches if role is None else (s for s in material.steps if s.role is role)
+        text = next((step.retrieval_query for step in searched if step.retrieval_query), None)
+        if text is not None:
+            return text, frozenset({"query_from_retrieval"})
+    return None, none
+
+
+def _from_prompts(
+    material: Material, asking: Call | None, contents: Sequence[str]
+) -> tuple[str, frozenset[str]] | None:
+    """The question in the last message of a user; where that is a rewritten one, the question it was rewritten from."""
+    if asking is None or not asking.last_user:
+        return None
+    searched = [step.retrieval_query or "" for step in material.searches]
+    found = question(asking.last_user, contents=contents, searched=searched)
+    if found is None:
+        return None
+    for call in material.calls:
+        if call is not asking and call.output and call.last_user and flat(call.output) == flat(found.text):
+            found = question(call.last_user, contents=contents) or found
+            break
+    return found.text, frozenset({"query_from_prompt"}) if found.cut else frozenset()
+
+
+def _whole(query: str, material: Material, asking: Call | None, contents: Sequence[str]) -> str:
+    """A query that an attribute limit cut, whole where another span says it whole."""
+    prompted = _from_prompts(material, asking, contents)
+    others = [prompted[0]] if prompted else []
+    others += [step.retrieval_query or "" for step in material.steps]
+    return max((other for other in others if other.startswith(query)), key=len, default=query)
+
+
+def _history(
+    material: Material, asking: Call | None, query: str | None, contents: Sequence[str]
+) -> tuple[Message, ...]:
+    certain = _first(step for step in material.wrappers if "history" not in step.unsure)
+    if certain is not None:
+        return certain
+    prompted = _before_question(asking.messages or (), query, contents) if asking is not None else ()
+    return prompted or _first(material.wrappers) or ()
+
+
+def _first(steps: Iterator[Step]) -> tuple[Message, ...] | None:
+    return next((step.history for step in steps if step.history is not None), None)
+
+
+def _before_question(messages: Sequence[Message], query: str | None, contents: Sequence[str]) -> tuple[Message, ...]:
+    last = next((at for at in range(len(messages) - 1, -1, -1) if messages[at].role == "user"), 0)
+    earlier = [m for m in messages[:last] if m.role in {"user", "assistant"} and m.content]
+    while earlier and earlier[-1].role == "user" and _is_prompt(earlier[-1].content, query, contents):
+        earlier.pop()
+    return tuple(Message(role=m.role, content=unwrapped(m.content)) for m in earlier)
+
+
+def _is_prompt(text: str, query: str | None, contents: Iterable[str]) -> bool:
+    """Some apps send documents and question as two messages of the user."""
+    return text == query or any(content in text for content in contents)

@@ -1,0 +1,109 @@
+"""The model calls of a turn: nested descriptions of one call become one, and one of them answered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from monitor.assembly.prompt import flat, occurs, shown
+from monitor.assembly.tree import Node
+from monitor.model import Message
+from monitor.spans import Role, Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call of a model, as its innermost span describes it, gaps filled from the spans that wrap it alone."""
+
+    span: Span
+    output: str | None
+    messages: tuple[Message, ...] | None
+    query: str | None
+    tool_calls: int
+    model: str | None
+    request_model: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    response_id: str | None
+    error: str | None
+    streaming: bool | None
+
+    @property
+    def last_user(self) -> str | None:
+        """The last message of a user; "" when its content was lost, None when no user spoke."""
+        return next((m.content for m in reversed(self.messages or ()) if m.role == "user"), None)
+
+
+def calls(nodes: Sequence[Node]) -> tuple[Call, ...]:
+    """Return the model calls among `nodes` (parents before children), by start.
+
+    Instrumentation of a framework and of its client describe the same call one inside the other; tokens are
+    counted once, on the inside.
+    """
+    around: dict[int, Node | None] = {}
+    wrapped: Counter[int] = Counter()
+    models = [node for node in nodes if node.role is Role.LLM]
+    for node in nodes:
+        parent = node.parent
+        above = None if parent is None else parent if parent.role is Role.LLM else around.get(id(parent))
+        around[id(node)] = above
+        if node.role is Role.LLM and above is not None:
+            wrapped[id(above)] += 1
+    found = [_call(node, around, wrapped) for node in models if not wrapped[id(node)]]
+    return tuple(sorted(found, key=lambda call: (call.span.start_ns, call.span.end_ns, call.span.span_id)))
+
+
+def answering(
+    found: Sequence[Call], *, response: str | None, contents: Sequence[str], searched: Sequence[tuple[str, int]]
+) -> Call | None:
+    """Return the call whose text is the answer, None when none is.
+
+    `response` is what the turn's root says it answered, `contents` the retrieved documents, `searched` the retrieval
+    queries and when each retrieval began: a text that was searched for afterwards is a rewritten question.
+    """
+    rewritten = {(flat(query), began) for query, began in searched}
+    able = [
+        call
+        for call in found
+        if call.output
+        and not call.tool_calls
+        and not any(flat(call.output) == query and call.span.start_ns < began for query, began in rewritten)
+    ]
+    if not able:
+        return None
+    if response is not None:
+        whole = flat(response)
+        matching = [call for call in able if (text := flat(call.output or "")) in whole or whole in text]
+        return (matching or able)[-1]
+    informed = [call for call in able if call.messages and _saw(call.messages, contents)]
+    return (informed or able)[-1]
+
+
+def _saw(messages: Sequence[Message], contents: Sequence[str]) -> bool:
+    prompt = shown(messages)
+    return any(occurs(content, prompt) for content in contents)
+
+
+def _call(node: Node, around: dict[int, Node | None], wrapped: Counter[int]) -> Call:
+    chain = [node]
+    above = around[id(node)]
+    while above is not None and wrapped[id(above)] == 1:
+        chain.append(above)
+        above = around.get(id(above))
+    steps = [link.step for link in chain if link.step is not None]
+    span = steps[0].span
+    return Call(
+        span=span,
+        output=next((s.output for s in steps if s.output), None),
+        messages=next((s.messages for s in steps if s.messages), None),
+        query=next((s.query for s in steps if s.query), None),
+        tool_calls=next((s.tool_calls for s in steps if s.tool_calls), 0),
+        model=next((s.model for s in steps if s.model), None),
+        request_model=next((s.request_model for s in steps if s.request_model), None),
+        input_tokens=next((s.input_tokens for s in steps if s.input_tokens is not None), None),
+        output_tokens=next((s.output_tokens for s in steps if s.output_tokens is not None), None),
+        response_id=next((s.response_id for s in steps if s.response_id), None),
+        error=steps[0].error,
+        streaming=next((s.streaming for s in steps if s.streaming is not None), None),
+    )

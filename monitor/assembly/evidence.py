@@ -1,0 +1,136 @@
+"""What tells one turn from the next among spans that stand side by side: questions, answers, sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from monitor.assembly.prompt import flat, question
+from monitor.assembly.tree import Node, walk
+from monitor.model import Message
+from monitor.reading import identity
+from monitor.spans import Role, Step
+
+_LOOKED_AT = 64
+"""Spans of one unit that are looked at."""
+_KEPT = 8
+_STEPS = frozenset((Role.LLM, Role.RETRIEVAL, Role.RERANK, Role.TOOL, Role.EMBEDDING, Role.DB))
+_TELLING = 8
+"""Characters from which on a text is unlikely to occur in another by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a unit says about whose turn it is; texts are flattened."""
+
+    questions: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+    """Whole last messages of users, in which questions stand."""
+    answers: tuple[str, ...] = ()
+    earlier: frozenset[str] = frozenset()
+    """What an assistant had said before the last message of a user."""
+    session: str | None = None
+    bare: bool = True
+    """Single steps, without a chain, agent or request around them."""
+    closed: bool = False
+    """A question that was answered or failed, in a chain, agent or request of its own."""
+
+    def with_(self, other: Evidence) -> Evidence:
+        """Return what both say together; the later one's texts come last."""
+        return replace(
+            self,
+            questions=_last(self.questions + other.questions),
+            asked=_last(self.asked + other.asked),
+            answers=_last(self.answers + other.answers),
+            earlier=self.earlier | other.earlier,
+            session=self.session or other.session,
+            bare=self.bare and other.bare,
+            closed=self.closed or other.closed,
+        )
+
+
+def evidence(roots: Sequence[Node]) -> Evidence:
+    """Return what the first spans below `roots` say."""
+    nodes = list(islice(walk(*roots), _LOOKED_AT))
+    head = nodes[0].step if nodes else None
+    steps = [node.step for node in nodes if node.step is not None]
+    session = next((s for node in nodes if node.span and (s := identity.session(node.span.attributes))), None)
+    if head is not None and head.role in {Role.CHAIN, Role.AGENT} and (head.query or head.response):
+        return Evidence(
+            questions=_texts((head.query,)),
+            asked=_texts((head.query,)),
+            answers=_texts((head.response,)),
+            session=session,
+            bare=False,
+            closed=head.response is not None or head.error is not None,
+        )
+    bare = all(root.role in _STEPS for root in roots)
+    answered = any(step.role is Role.LLM and (step.output or step.error) for step in steps)
+    found = Evidence(session=session)
+    for step in steps:
+        found = found.with_(_of(step))
+    return replace(found, bare=bare, closed=not bare and answered and bool(found.questions))
+
+
+def departs(so_far: Evidence, unit: Evidence) -> bool:
+    """Return whether a unit is certainly of a later turn: another session, or what was answered is history to it."""
+    if so_far.session and unit.session and so_far.session != unit.session:
+        return True
+    return bool(unit.earlier.intersection(so_far.answers))
+
+
+def follows(so_far: Evidence, unit: Evidence, ahead: Evidence | None) -> bool:
+    """Return whether a unit goes on with the turn `so_far`; `ahead` is the next unit that names a question."""
+    if so_far.closed and unit.closed:
+        return bool(set(so_far.answers).intersection(unit.questions))
+    if not unit.questions:
+        return not so_far.answers or ahead is None or _related(so_far, ahead)
+    return not so_far.questions or _related(so_far, unit)
+
+
+def _of(step: Step) -> Evidence:
+    if step.role in {Role.RETRIEVAL, Role.RERANK}:
+        searched = _texts((step.retrieval_query,))
+        return Evidence(questions=searched, asked=searched)
+    if step.role in {Role.CHAIN, Role.AGENT}:
+        return Evidence(questions=_texts((step.query,)), asked=_texts((step.query,)))
+    if step.role is not Role.LLM:
+        return Evidence()
+    messages = step.messages or ()
+    last = next((at for at in range(len(messages) - 1, -1, -1) if messages[at].role == "user"), None)
+    if last is None:
+        return Evidence(answers=_texts((step.output,)))
+    found = question(messages[last].content)
+    return Evidence(
+        questions=_texts((found.text if found else None,)),
+        asked=_texts((messages[last].content,)),
+        answers=_texts((step.output,)),
+        earlier=_said_before(messages[:last]),
+    )
+
+
+def _said_before(messages: Sequence[Message]) -> frozenset[str]:
+    return frozenset(flat(m.content) for m in messages[-2 * _KEPT :] if m.role == "assistant")
+
+
+def _related(one: Evidence, other: Evidence) -> bool:
+    """The same question, part of it, or a rewritten one: the answer of one call and the question of the next."""
+    if set(one.questions).intersection(other.questions):
+        return True
+    if _stands_in((*one.questions, *one.answers), other.questions) or _stands_in(other.questions, one.asked):
+        return True
+    quoted, replied = _stands_in(one.questions, other.asked), _stands_in(one.answers, other.asked)
+    return quoted != replied  # both together are the transcript of a conversation that has moved on
+
+
+def _stands_in(parts: Sequence[str], wholes: Sequence[str]) -> bool:
+    return any(len(part) >= _TELLING and part in whole for part in parts for whole in wholes)
+
+
+def _texts(texts: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(kept for text in texts if text and (kept := flat(text)))
+
+
+def _last(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(reversed(texts)))[:_KEPT][::-1]

@@ -1,0 +1,156 @@
+"""What a person asked and which documents were shown, out of the prompt of a model call.
+
+RAG apps put question and documents into one message. The question is found by, in this order: a retrieval query that
+stands in it, a marker such as `Question:`, or what is left without the documents.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from monitor.model import Message
+from monitor.reading.payload import tidy
+
+_MARKER = re.compile(
+    r"(?:^|\n)[ \t>#*-]*(?:the[ \t]+)?"
+    r"(?:(?:user|human|customer|current|latest|new|original|follow[- ]?up)(?:'s)?[ \t_-]+)?"
+    r"(?:question|query|input|message|request|frage|pregunta|domanda)(?:[ \t]+is)?[ \t*]*:[ \t*]*",
+    re.IGNORECASE,
+)
+_TAGS = ("question", "query", "user_query", "user_question", "user_input", "user_message", "input")
+_TEMPLATE = re.compile(
+    r"(?:^|\n)[^\w\n]{0,20}(?:(?:retrieved|relevant|following|given|provided|additional)[ \t]+){0,3}"
+    r"(?:context|documents?|sources?|passages?|knowledge|background|references?|search results|information|excerpts?|"
+    r"kontext|contexto)\b|<(?:context|documents?|sources?|passages?)\b"
+    r"|(?:given|use|using|based on)\s+(?:only\s+)?the\s+(?:following|context)",
+    re.IGNORECASE,
+)
+_FIELD = re.compile(r"\[\[ ## (?:question|query|user_query|input) ## \]\]\s*(.*?)\s*(?=\n\[\[ ## |\Z)", re.DOTALL)
+_NEXT_SECTION = re.compile(
+    r"\n[ \t]*(?:(?:helpful|final|your|standalone|assistant(?:'s)?)?[ \t]*"
+    r"(?:answer|response|reply|question|antwort)\s*:"
+    r"|(?:context|documents?|sources?|passages?|chat history|conversation|history)\s*:|<\w|\[\[ ## |Respond with )",
+    re.IGNORECASE,
+)
+_SPACE = re.compile(r"\s+")
+_LABEL = re.compile(r"^[\s\])}'\":.,;|>*-]+")
+_BODY = re.compile(r"(?:^|\n)[ \t]*(?:content|text|passage|page_content|excerpt|body)\s*:\s*", re.IGNORECASE)
+_SHORTEST = 3
+_HEAD = 80
+"""Characters of a document that must occur in a prompt for it to count as shown there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question; `cut` when it is only part of the message."""
+
+    text: str
+    cut: bool
+
+
+def flat(text: str) -> str:
+    """Return the text with every run of white space as one blank."""
+    return _SPACE.sub(" ", text).strip()
+
+
+def question(message: str, *, contents: Sequence[str] = (), searched: Sequence[str] = ()) -> Question | None:
+    """Return what the last message of a user asks, without template and documents; None when nothing is left.
+
+    `contents` are texts of retrieved documents, `searched` the retrieval queries of the turn.
+    """
+    whole = message.strip()
+    if not whole:
+        return None
+    holds_documents = any(content in whole for content in contents)
+    templated = holds_documents or bool(_TEMPLATE.search(whole))
+    found = _tagged(whole) or _marked(whole, templated=templated)
+    if found is None and templated:
+        found = next((query for query in searched if len(query) >= _SHORTEST and query in whole), None)
+    if found is None and holds_documents:
+        found = _without(whole, contents)
+    if found is None:
+        return Question(whole, cut=False)
+    return Question(found, cut=found != whole) if found else None
+
+
+def unwrapped(text: str) -> str:
+    """Return an earlier message without the field markers that DSPy puts around question and answer."""
+    if "[[ ## " not in text:
+        return text
+    return _tagged(text) or tidy(text) or text
+
+
+def shown(messages: Sequence[Message]) -> str:
+    """Return all that a model was shown except earlier answers, flattened."""
+    return flat("\n".join(message.content for message in messages if message.role != "assistant"))
+
+
+def occurs(content: str, prompt: str) -> bool:
+    """Return whether a document stands in a flattened prompt, judged by its beginning."""
+    return flat(content[: 4 * _HEAD])[:_HEAD] in prompt
+
+
+def passages(messages: Sequence[Message], ids: Sequence[str]) -> dict[str, str]:
+    """Return, for each document id that a prompt quotes, the text that follows it up to the next id or section."""
+    found: dict[str, str] = {}
+    for message in reversed(messages):
+        if message.role == "assistant":
+            continue
+        places = sorted(
+            (match.start(), match.end(), identity)
+            for identity in ids
+            if identity not in found
+            and (match := re.search(rf"(?<![\w-]){re.escape(identity)}(?![\w-])", message.content))
+        )
+        for at, (_, end, identity) in enumerate(places):
+            stop = places[at + 1][0] if at + 1 < len(places) else len(message.content)
+            text = _passage(message.content[end:stop], followed=at + 1 < len(places))
+            if text:
+                found[identity] = text
+    return found
+
+
+def _passage(piece: str, *, followed: bool) -> str:
+    if followed:  # what stands on the line of the next id introduces that one
+        head, newline, _ = piece.rpartition("\n")
+        piece = head if newline else piece
+    section = _MARKER.search(piece) or _NEXT_SECTION.search(piece)
+    if section:
+        piece = piece[: section.start()]
+    body = _BODY.search(piece)
+    return _LABEL.sub("", piece[body.end() :] if body else piece).strip()
+
+
+def _tagged(whole: str) -> str | None:
+    for tag in _TAGS:
+        end = whole.rfind(f"</{tag}>")
+        start = whole.rfind(f"<{tag}>", 0, end) if end > 0 else -1
+        if start >= 0:
+            return whole[start + len(tag) + 2 : end].strip() or None
+    fields = [match[1] for match in _FIELD.finditer(whole)]
+    return _up_to_next_section(fields[-1]) or None if fields else None
+
+
+def _marked(whole: str, *, templated: bool) -> str | None:
+    """A marker inside a message that is no template is the person's own."""
+    last = None
+    for match in _MARKER.finditer(whole):
+        last = match
+    if last is None or not (templated or last.start() == 0):
+        return None
+    return _up_to_next_section(whole[last.end() :]) or None
+
+
+def _up_to_next_section(text: str) -> str:
+    section = _NEXT_SECTION.search(text)
+    return (text[: section.start()] if section else text).strip()
+
+
+def _without(whole: str, contents: Sequence[str]) -> str:
+    """The last paragraph once the documents are taken out: templates put the question at the end."""
+    for content in sorted(contents, key=len, reverse=True):
+        whole = whole.replace(content, "\n\n")
+    paragraphs = [paragraph.strip() for paragraph in re.split(r"\n\s*\n", whole) if paragraph.strip()]
+    return paragraphs[-1] if paragraphs else ""

@@ -1,0 +1,193 @@
+"""Which spans make up one turn: the trees of a trace are cut into units, and units that share a question are joined.
+
+A chain or agent is a unit with everything below it. What stands side by side below a request, an app's own span or a
+parent that never came is joined in order of time: a rewrite, a retrieval and the answer belong together, the next
+question begins the next turn. Source of the rules: dialects.md 4.2.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from monitor.assembly.evidence import Evidence, departs, evidence, follows
+from monitor.assembly.tree import Forest, Node, walk
+from monitor.spans import Role
+
+_WRAPPERS = frozenset((Role.CHAIN, Role.AGENT))
+_SPEAKING = frozenset((Role.LLM, Role.RETRIEVAL, Role.RERANK))
+_TRANSPARENT = frozenset((None, Role.TRANSPORT, Role.NOISE))
+_HORIZON = 16
+"""Steps within which the same question belongs to the same turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Part of a turn, or a whole one: the subtrees of `roots`; `head` names it."""
+
+    head: Node
+    roots: tuple[Node, ...]
+    roles: frozenset[Role]
+    """Of all spans in it."""
+
+    @property
+    def matters(self) -> bool:
+        """Whether somebody may have asked or answered something in it."""
+        return bool(self.roles & (_SPEAKING | _WRAPPERS))
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """The turns of a trace by start; `unread` counts spans that were read but belong to no turn, by reason."""
+
+    units: tuple[Unit, ...]
+    unread: Counter[str]
+
+
+def segment(forest: Forest) -> Segments:
+    """Return the units that are turns."""
+    unread: Counter[str] = Counter()
+    held: dict[Node, list[Unit]] = {}
+    for node in _bottom_up(forest.tops):
+        below = [unit for child in node.children for unit in held.pop(child)]
+        held[node] = _units(node, below, unread)
+    turns = []
+    for unit in _join(None, [unit for top in forest.tops for unit in held[top]]):
+        reason = _reason_against(unit)
+        if reason is None:
+            turns.append(unit)
+        else:
+            unread[reason] += sum(1 for root in unit.roots for node in walk(root) if node.role not in _TRANSPARENT)
+    return Segments(tuple(turns), unread)
+
+
+def _bottom_up(tops: Sequence[Node]) -> list[Node]:
+    order: list[Node] = []
+    stack = list(tops)
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        stack.extend(node.children)
+    order.reverse()
+    return order
+
+
+def _units(node: Node, below: list[Unit], unread: Counter[str]) -> list[Unit]:
+    role = node.role
+    if role is Role.EVALUATION:
+        unread["evaluation"] += 1 + sum(1 for child in node.children for n in walk(child) if n.role not in _TRANSPARENT)
+        return []
+    if role is None or role in _TRANSPARENT:
+        return _join(node, below)
+    if role in _WRAPPERS and _says_nothing(node):
+        # A session or batch may be wrapped in a chain that itself was asked nothing.
+        several = _join(None, below)
+        if sum(1 for unit in several if evidence(unit.roots).closed) > 1:
+            return several
+    roles = frozenset((role,)).union(*(unit.roles for unit in below))
+    return [Unit(node, (node,), roles)]
+
+
+def _says_nothing(node: Node) -> bool:
+    step = node.step
+    return step is not None and step.query is None and step.response is None and step.shapeless is None
+
+
+def _join(parent: Node | None, units: list[Unit]) -> list[Unit]:
+    """Join the units that stand side by side below `parent`; None: they are the trees of a trace."""
+    if not any(unit.matters for unit in units):
+        return units
+    groups = _grouped(sorted(units, key=lambda unit: (unit.head.start_ns, unit.head.span_id)))
+    if len(groups) > 1 or parent is None:
+        return [_merged(group) for group in groups]
+    group = groups[0]
+    mattering = [unit for unit in group if unit.matters]
+    if len(mattering) == 1 and (mattering[0].head.role in _WRAPPERS or mattering[0].head.role in _TRANSPARENT):
+        return [_merged(group)]
+    if not _same_service(parent, mattering):
+        return [_merged(group)]
+    return [Unit(parent, (parent,), frozenset[Role]().union(*(unit.roles for unit in group)))]
+
+
+def _same_service(parent: Node, units: Sequence[Unit]) -> bool:
+    if parent.span is None:
+        return True
+    name = parent.span.resource.get("service.name")
+    return any(unit.head.span is None or unit.head.span.resource.get("service.name") == name for unit in units)
+
+
+def _merged(group: Sequence[Unit]) -> Unit:
+    """One unit of several; a chain names it, else whatever came first."""
+    if len(group) == 1:
+        return group[0]
+    mattering = [unit for unit in group if unit.matters] or group
+    head = next((unit.head for unit in mattering if unit.head.role in _WRAPPERS), mattering[0].head)
+    roots = tuple(root for unit in group for root in unit.roots)
+    return Unit(head, roots, frozenset[Role]().union(*(unit.roles for unit in group)))
+
+
+def _grouped(units: Sequence[Unit]) -> list[list[Unit]]:
+    """Cut a row of units, in order of start, where a new question begins.
+
+    Embeddings and tools go with the unit that follows them, at the end of the row with the last one.
+    """
+    number = {id(unit): at for at, group in enumerate(_questions([u for u in units if u.matters])) for unit in group}
+    groups: list[list[Unit]] = [[] for _ in range(max(number.values()) + 1)]
+    aside: list[Unit] = []
+    for unit in units:
+        at = number.get(id(unit))
+        if at is None:
+            aside.append(unit)
+        else:
+            groups[at] += [*aside, unit]
+            aside = []
+    groups[-1] += aside
+    return groups
+
+
+def _questions(units: Sequence[Unit]) -> list[list[Unit]]:
+    if len(units) == 1:
+        return [list(units)]
+    known = [evidence(unit.roots) for unit in units]
+    groups = [[units[0]]]
+    so_far = known[0]
+    reach = _reach(known, 0)
+    for at in range(1, len(units)):
+        unit = known[at]
+        ahead = next((found for found in known[at + 1 : at + 3] if found.questions), None)
+        if not departs(so_far, unit) and ((at <= reach and unit.bare) or follows(so_far, unit, ahead)):
+            groups[-1].append(units[at])
+            so_far = so_far.with_(unit)
+            reach = max(reach, _reach(known, at))
+        else:
+            groups.append([units[at]])
+            so_far = unit
+            reach = _reach(known, at)
+    return groups
+
+
+def _reach(known: Sequence[Evidence], at: int) -> int:
+    """How far on the same question is asked again: what stands between are steps on the way to its answer."""
+    found = known[at]
+    if not found.bare or not found.questions:
+        return at
+    for later in range(min(at + _HORIZON, len(known) - 1), at, -1):
+        if known[later].bare and set(found.questions).intersection(known[later].questions):
+            return later
+    return at
+
+
+def _reason_against(unit: Unit) -> str | None:
+    """Why a unit is no turn, None when it is one."""
+    if unit.roles & _SPEAKING:
+        return None
+    step = unit.head.step
+    if unit.roles & _WRAPPERS and step is not None:
+        asked_and_ended = step.query is not None and (step.response is not None or step.error is not None)
+        if asked_and_ended and step.query != step.response and "query" not in step.unsure:
+            return None
+        if "redacted" in step.flags:
+            return None
+        return "ingestion" if Role.EMBEDDING in unit.roles else "no_turn"
+    return "tool_only" if Role.TOOL in unit.roles else "embedding_only"

@@ -1,0 +1,176 @@
+"""One unit of spans becomes one turn: which span's word counts for which field. Source: dialects.md 4.3."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from monitor.assembly.asked import Asked, asked
+from monitor.assembly.calls import Call
+from monitor.assembly.citations import cited, retrieved
+from monitor.assembly.material import SEARCHES, WRAPPERS, Material
+from monitor.assembly.replied import Replied, replied, retries
+from monitor.assembly.wording import repaired
+from monitor.model import Turn, turn_id
+from monitor.reading import identity
+from monitor.reading.attributes import text
+from monitor.spans import Attributes, Role, Span, instant
+
+_TOLD = frozenset(("truncated", "redacted", "text_repaired", "metadata_unread", "span_missing"))
+_TELLING = SEARCHES | WRAPPERS | {Role.LLM, Role.TOOL}
+_FACETS = 8
+_FACET_LENGTH = 64
+_EARLY_NS, _LATE_NS = 100_000_000, 1_000_000_000
+"""A child that begins this long before its parent, or on another machine this long after its end, has another clock."""
+
+
+def turn(material: Material, *, hash_user: Callable[[str], str]) -> Turn:
+    """Return the turn of a unit; `hash_user` turns the user id that the app sent into the one that is kept."""
+    documents = retrieved(material.nodes)
+    contents = [citation.content for citation in documents or () if citation.content]
+    reply = replied(material, contents=contents)
+    asking = reply.answer or next((call for call in reversed(material.calls) if call.messages), None)
+    ask = asked(material, asking=asking, contents=contents)
+    flags = _flags(material, ask, reply)
+    cites = cited(documents, asking.messages if asking else None, cut="truncated" in flags)
+    told = _teller(material, reply)
+    started, ended = _times(material, reply.answer)
+    user = _owner(material, identity.user)
+    return repaired(
+        Turn(
+            turn_id=turn_id(told.trace_id, material.head.span_id),
+            trace_id=told.trace_id,
+            span_id=material.head.span_id,
+            app=text(told.resource, "service.name") or "unknown_service",
+            environment=_environment(told),
+            release=text(told.resource, "service.version") or "",
+            session_id=_owner(material, identity.session),
+            user_id=None if user is None else hash_user(user),
+            query=ask.query,
+            history=ask.history,
+            retrieval_queries=tuple(dict.fromkeys(step.retrieval_query or "" for step in material.searches)),
+            citations=cites.citations,
+            response=reply.response,
+            model=_model(material, reply.answer),
+            input_tokens=_total(call.input_tokens for call in material.calls),
+            output_tokens=_total(call.output_tokens for call in material.calls),
+            error=reply.error,
+            streaming=_streaming(material, reply.answer),
+            started_at=started,
+            ended_at=ended,
+            dialect=next((step.dialect for step in material.steps if step.role in _TELLING), ""),
+            facets=_facets(material, reply),
+            flags=flags | cites.flags,
+        )
+    )
+
+
+def _teller(material: Material, reply: Replied) -> Span:
+    """The span whose resource names the app: the root, unless it is a request that anybody may have sent on."""
+    if material.root is not None and material.root.role in _TELLING:
+        return material.root.span
+    if reply.answer is not None:
+        return reply.answer.span
+    return next((step.span for step in material.steps if step.role in _TELLING), material.spans[0])
+
+
+def _environment(span: Span) -> str:
+    keys = ("deployment.environment.name", "deployment.environment")
+    return text(span.resource, *keys) or text(span.attributes, *keys) or ""
+
+
+def _owner(material: Material, read: Callable[[Attributes], str | None]) -> str | None:
+    """The root's word, else what most spans say (the earliest of equals), else the spans above, else the resource."""
+    head = material.head.span
+    own = read(head.attributes) if head is not None else None
+    if own is not None:
+        return own
+    said = Counter(value for span in material.spans if (value := read(span.attributes)) is not None)
+    if said:
+        return said.most_common(1)[0][0]
+    above = next((value for span in material.ancestors() if (value := read(span.attributes)) is not None), None)
+    return above or next((value for span in material.spans[:1] if (value := read(span.resource)) is not None), None)
+
+
+def _model(material: Material, answer: Call | None) -> str | None:
+    if answer is not None and (answer.model or answer.request_model):
+        return answer.model or answer.request_model
+    backwards = tuple(reversed(material.calls))
+    named = next((call.model for call in backwards if call.model), None)
+    return named or next((call.request_model for call in backwards if call.request_model), None)
+
+
+def _total(numbers: Iterable[int | None]) -> int | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
+
+
+def _streaming(material: Material, answer: Call | None) -> bool | None:
+    said = [material.root.streaming if material.root else None, answer.streaming if answer else None]
+    said += [call.streaming for call in material.calls]
+    known = [value for value in said if value is not None]
+    return any(known) if known else None
+
+
+def _times(material: Material, answer: Call | None) -> tuple[datetime, datetime]:
+    """From the root's start to its end, or to the end of an answer that was still being streamed by then.
+
+    Without a root, or with one whose times had to be repaired, the other spans tell.
+    """
+    head = material.head.span
+    if head is not None and "time_repaired" not in head.flags:
+        late = answer is not None and head.end_ns < answer.span.end_ns and head.start_ns <= answer.span.start_ns
+        end = answer.span.end_ns if answer is not None and late and not _skewed(material) else head.end_ns
+        return instant(head.start_ns), instant(max(head.start_ns, end))
+    sound = [span for span in material.spans if "time_repaired" not in span.flags] or material.spans
+    return instant(min(span.start_ns for span in sound)), instant(max(span.end_ns for span in sound))
+
+
+def _skewed(material: Material) -> bool:
+    for node in material.nodes:
+        span, above = node.span, node.parent.span if node.parent else None
+        if span is None or above is None or {"time_repaired"} & (span.flags | above.flags):
+            continue
+        elsewhere = span.resource != above.resource
+        if span.start_ns < above.start_ns - _EARLY_NS or (elsewhere and span.start_ns > above.end_ns + _LATE_NS):
+            return True
+    return False
+
+
+def _facets(material: Material, reply: Replied) -> dict[str, str]:
+    """Of the root, then of the answering span, then of the others; the first word counts."""
+    answer = reply.answer.span if reply.answer is not None else None
+    told = [step for step in material.steps if step.role is not Role.EMBEDDING]
+    facets: dict[str, str] = {}
+    for step in sorted(told, key=lambda step: (step is not material.root, step.span is not answer)):
+        for facet, value in step.facets.items():
+            if len(facets) < _FACETS and len(value) <= _FACET_LENGTH:
+                facets.setdefault(facet, value)
+    return facets
+
+
+def _flags(material: Material, ask: Asked, reply: Replied) -> frozenset[str]:
+    head, roles = material.head, {step.role for step in material.steps}
+    flags = set(ask.flags | reply.flags)
+    for step in material.steps:
+        if step.role in _TELLING:
+            flags |= step.flags & _TOLD
+    if head.span is None or (head.role not in WRAPPERS and head.parent is not None and head.parent.span is None):
+        flags.add("root_missing")
+    if (head.span is None and any("time_repaired" in s.flags for s in material.spans)) or (
+        head.span is not None and "time_repaired" in head.span.flags
+    ):
+        flags.add("time_repaired")
+    if _skewed(material):
+        flags.add("clock_skew")
+    if roles & SEARCHES and Role.LLM not in roles and reply.response is None:
+        flags.add("retrieval_only")
+    elif reply.response is None and reply.error is None:
+        flags.add("incomplete" if "root_missing" in flags else "no_content")
+    if len(material.calls) == 1 and not roles & (WRAPPERS | SEARCHES):
+        flags.add("single_call")
+    again = retries(material.calls)
+    if again:
+        flags.add(f"retries={again}")
+    return frozenset(flags)

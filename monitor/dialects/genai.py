@@ -1,0 +1,226 @@
+"""OpenTelemetry GenAI semantic conventions: `gen_ai.operation.name`, `gen_ai.provider.name` or `gen_ai.system`.
+
+Content is on span attributes (latest), in one `gen_ai.client.inference.operation.details` event, or in one event per
+message (up to 1.36; as span events or as log records that were joined to the span). The span wins, events fill gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from monitor.reading.attributes import is_mapping, text
+from monitor.reading.convention import Convention, Table
+from monitor.reading.documents import documents
+from monitor.reading.json_text import unwrap
+from monitor.reading.messages import Said, before_last_user, conversation, heard, said
+from monitor.reading.payload import asked, tidy
+from monitor.spans import Attributes, AttributeValue, Event, Role, Span, Step
+
+NAME = "genai"
+
+TABLE = Table(
+    session_id=("gen_ai.conversation.id",),
+    model=("gen_ai.response.model",),
+    request_model=("gen_ai.request.model",),
+    input_tokens=("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+    output_tokens=("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+    response_id=("gen_ai.response.id",),
+    retrieval_query=("gen_ai.retrieval.query.text",),
+    streaming=("gen_ai.request.stream", "gen_ai.request.is_stream", "gen_ai.is_streaming"),
+    facets=(
+        ("provider", "gen_ai.provider.name"),
+        ("provider", "gen_ai.system"),
+        ("agent", "gen_ai.agent.name"),
+        ("data_source", "gen_ai.data_source.id"),
+    ),
+)
+
+OPERATION = "gen_ai.operation.name"
+ROLES = {
+    "chat": Role.LLM,
+    "completion": Role.LLM,
+    "text_completion": Role.LLM,
+    "generate_content": Role.LLM,
+    "embeddings": Role.EMBEDDING,
+    "retrieval": Role.RETRIEVAL,
+    "rerank": Role.RERANK,
+    "execute_tool": Role.TOOL,
+    "invoke_agent": Role.AGENT,
+    "invoke_workflow": Role.CHAIN,
+    "create_agent": Role.NOISE,
+}
+INPUT, OUTPUT = "gen_ai.input.messages", "gen_ai.output.messages"
+INSTRUCTIONS = "gen_ai.system_instructions"
+DETAILS = "gen_ai.client.inference.operation.details"
+CHOICE = "gen_ai.choice"
+MESSAGE_EVENTS = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+}
+PROMPT_EVENTS = {"gen_ai.content.prompt": "gen_ai.prompt", "gen_ai.content.completion": "gen_ai.completion"}
+_FIRST_CHUNK = ("gen_ai.client.operation.time_to_first_chunk", "gen_ai.server.time_to_first_token")
+
+
+def claims(span: Span) -> bool:
+    """Return whether the span or one of its events speaks of a GenAI operation; a conversation id alone does not."""
+    attributes = span.attributes
+    return (
+        OPERATION in attributes
+        or "gen_ai.provider.name" in attributes
+        or "gen_ai.system" in attributes
+        or any(_name(event) in _EVENT_NAMES for event in span.events)
+    )
+
+
+def read(span: Span) -> Step:
+    """Translate one span with its events."""
+    attributes = _with_details(span)
+    if attributes is not span.attributes:
+        span = replace(span, attributes=attributes)
+    operation = text(attributes, OPERATION)
+    role = ROLES.get(operation, Role.CHAIN) if operation else _guess(span)
+    step = TABLE.step(span, role, NAME)
+    reader = _READERS.get(role)
+    return step if reader is None else reader(step, attributes)
+
+
+def _guess(span: Span) -> Role:
+    """Emitters before 1.27 name no operation; whoever names a model or exchanges messages calls one."""
+    speaks = any(_name(event) in _EVENT_NAMES for event in span.events)
+    named = any(key in span.attributes for key in ("gen_ai.request.model", "gen_ai.response.model", INPUT, OUTPUT))
+    return Role.LLM if speaks or named else Role.NOISE
+
+
+def _model_call(step: Step, attributes: Attributes) -> Step:
+    given = _instructions(attributes) + said(unwrap(attributes.get(INPUT)))
+    made = said(attributes.get(OUTPUT), default="assistant")
+    if not given:
+        given = _from_events(step.span.events, MESSAGE_EVENTS)
+    if not made:
+        made = _choices(step.span.events)
+    output = next((found for m in made if (found := tidy(m.content))), None)
+    streams = step.streaming or any(key in attributes for key in _FIRST_CHUNK)
+    return replace(
+        step,
+        messages=heard(given),
+        output=output,
+        tool_calls=sum(m.tool_calls for m in made),
+        streaming=True if streams else step.streaming,
+    )
+
+
+def _agent(step: Step, attributes: Attributes) -> Step:
+    given = said(unwrap(attributes.get(INPUT)))
+    made = said(attributes.get(OUTPUT), default="assistant")
+    earlier, last = before_last_user(given)
+    history = conversation(earlier)
+    query = last.content.strip() or None if last else None
+    response = next((found for m in reversed(made) if m.role == "assistant" and (found := tidy(m.content))), None)
+    return replace(step, query=query, history=history or None, response=response)
+
+
+def _retrieval(step: Step, attributes: Attributes) -> Step:
+    read = documents(unwrap(attributes.get("gen_ai.retrieval.documents")), trusted=True)
+    return step if read is None else replace(step, documents=read.citations)
+
+
+def _tool(step: Step, attributes: Attributes) -> Step:
+    query = asked(unwrap(attributes.get("gen_ai.tool.call.arguments"))).query
+    read = documents(unwrap(attributes.get("gen_ai.tool.call.result")))
+    return replace(
+        step,
+        tool=text(attributes, "gen_ai.tool.name"),
+        retrieval_query=query,
+        documents=None if read is None else read.citations,
+    )
+
+
+_READERS: Mapping[Role, Callable[[Step, Attributes], Step]] = {
+    Role.LLM: _model_call,
+    Role.AGENT: _agent,
+    Role.CHAIN: _agent,
+    Role.RETRIEVAL: _retrieval,
+    Role.RERANK: _retrieval,
+    Role.TOOL: _tool,
+}
+
+
+def _name(event: Event) -> str:
+    """The event's name; before log records had one it stood in the attribute `event.name`."""
+    return event.name if event.name in _EVENT_NAMES else str(event.attributes.get("event.name", event.name))
+
+
+_BODY = frozenset(("content", "role", "message", "tool_calls", "index"))
+_EVENT_NAMES = frozenset((*MESSAGE_EVENTS, *PROMPT_EVENTS, CHOICE, DETAILS))
+
+
+def _with_details(span: Span) -> Attributes:
+    """The span's attributes, and below them what the details event says in the same words."""
+    merged: dict[str, AttributeValue] = {}
+    for event in span.events:
+        if _name(event) == DETAILS:
+            merged |= event.attributes
+            if is_mapping(event.body):
+                merged |= event.body
+    if not merged:
+        return span.attributes
+    return merged | {key: value for key, value in span.attributes.items() if value not in (None, "")}
+
+
+def _instructions(attributes: Attributes) -> tuple[Said, ...]:
+    return tuple(replace(m, role="system") for m in said(unwrap(attributes.get(INSTRUCTIONS)), default="system"))
+
+
+def _content(event: Event) -> AttributeValue:
+    """A message event's body: a map, JSON text of one, or attributes where a body was not possible."""
+    body = unwrap(event.body)
+    if body is not None:
+        return body
+    written = event.attributes.get("gen_ai.event.content")
+    if written is not None:
+        return unwrap(written)
+    return {key: value for key, value in event.attributes.items() if key in _BODY}
+
+
+def _from_events(events: Sequence[Event], roles: Mapping[str, str]) -> tuple[Said, ...]:
+    heard_so_far: list[Said] = []
+    for event in events:
+        name = _name(event)
+        if name in roles:
+            content = _content(event)
+            read = said(content, default=roles[name]) or (Said(roles[name], ""),)
+            heard_so_far += [replace(m, role=roles[name]) for m in read]
+        elif name == "gen_ai.content.prompt":
+            heard_so_far += said(unwrap(event.attributes.get(PROMPT_EVENTS[name])))
+    return tuple(heard_so_far)
+
+
+def _choices(events: Sequence[Event]) -> tuple[Said, ...]:
+    """Of several choices the first by index answers."""
+    made: list[tuple[int, Said]] = []
+    for event in events:
+        name = _name(event)
+        if name == CHOICE:
+            content = _content(event)
+            index = content.get("index") if is_mapping(content) else 0
+            inner = content.get("message", content) if is_mapping(content) else content
+            made += [
+                (index if isinstance(index, int) else 0, replace(m, role="assistant"))
+                for m in said(inner, default="assistant")
+            ]
+        elif name == "gen_ai.content.completion":
+            made += [(0, m) for m in said(unwrap(event.attributes.get(PROMPT_EVENTS[name])), default="assistant")]
+    return tuple(m for _, m in sorted(made, key=lambda choice: choice[0]))
+
+
+DIALECT = Convention(
+    name=NAME,
+    priority=120,
+    url="https://opentelemetry.io/docs/specs/semconv/gen-ai/",
+    versions="1.27 to 1.41; opentelemetry-instrumentation-openai-v2 and the -genai- packages",
+    claims=claims,
+    read=read,
+)

@@ -1,0 +1,269 @@
+"""OpenInference: `openinference.span.kind` on every span, `input.value`, flattened messages and documents.
+
+Some emitters put everything on the root (LangChain, LlamaIndex, Haystack, DSPy), some only on model calls (OpenAI).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from monitor.model import Citation
+from monitor.reading.attributes import REDACTED, Item, flattened, is_mapping, mapping, text, visible
+from monitor.reading.convention import Convention, Table
+from monitor.reading.documents import Documents, documents, ranked
+from monitor.reading.json_text import parse
+from monitor.reading.messages import Said, heard, said
+from monitor.reading.payload import answered, asked, tidy
+from monitor.spans import Attributes, AttributeValue, Role, Span, Step
+
+NAME = "openinference"
+
+TABLE = Table(
+    session_id=("session.id",),
+    user_id=("user.id",),
+    input_tokens=("llm.token_count.prompt",),
+    output_tokens=("llm.token_count.completion",),
+    facets=(
+        ("provider", "llm.provider"),
+        ("prompt_version", "llm.prompt_template.version"),
+        ("agent", "agent.name"),
+    ),
+)
+
+KIND = "openinference.span.kind"
+ROLES = {
+    "CHAIN": Role.CHAIN,
+    "AGENT": Role.AGENT,
+    "LLM": Role.LLM,
+    "RETRIEVER": Role.RETRIEVAL,
+    "RERANKER": Role.RERANK,
+    "EMBEDDING": Role.EMBEDDING,
+    "TOOL": Role.TOOL,
+    "EVALUATOR": Role.EVALUATION,
+    "GUARDRAIL": Role.NOISE,
+    "PROMPT": Role.NOISE,
+}
+INPUT, OUTPUT = "input.value", "output.value"
+INPUT_MESSAGES, OUTPUT_MESSAGES = "llm.input_messages.", "llm.output_messages."
+RETRIEVED, RERANKED = "retrieval.documents.", "reranker.output_documents."
+_SPOKEN = "First Token Stream Event"
+_MODEL = re.compile(r'"model(?:_name)?"\s*:\s*"([^"\\]{1,200})"')
+_RESPONSE_ID = re.compile(r'"(?:id|response_id)"\s*:\s*"((?:chatcmpl-|cmpl-|resp_|msg_|gen-)[\w-]+)"')
+_QUESTIONS = ("question", "query", "query_str", "user_input", "user_query", "input")
+
+
+def claims(span: Span) -> bool:
+    """Return whether the span names its OpenInference kind, or comes from an OpenInference instrumentor."""
+    return KIND in span.attributes or span.scope.startswith("openinference.")
+
+
+def read(span: Span) -> Step:
+    """Translate one span; what the privacy switches replaced counts as absent and is flagged `redacted`."""
+    role = ROLES.get(str(span.attributes.get(KIND, "")).upper(), Role.CHAIN)
+    step = TABLE.step(span, role, NAME)
+    if REDACTED in (span.attributes.get(INPUT), span.attributes.get(OUTPUT)):
+        step = replace(step, flags=step.flags | {"redacted"})
+    reader = _READERS.get(role)
+    return step if reader is None else reader(step, span.attributes)
+
+
+def _chain(step: Step, attributes: Attributes) -> Step:
+    given, given_cut = _value(attributes, INPUT, "input.mime_type")
+    made, made_cut = _value(attributes, OUTPUT, "output.mime_type")
+    ask, answer = asked(given), answered(made)
+    unsure = {"query"} if not ask.query_certain else set()
+    if not ask.history_certain or given_cut is not None:
+        unsure.add("history")
+    if not answer.certain or made_cut is not None:
+        unsure.add("response")
+    flags = set(step.flags)
+    if given_cut is not None or made_cut is not None:
+        flags.add("truncated")
+    if given_cut and ask.query is not None and ask.query == given_cut.strip():
+        flags.add("input_truncated")
+    return replace(
+        step,
+        query=ask.query,
+        history=ask.history,
+        documents=answer.documents or (ask.documents if answer.documents is None else answer.documents),
+        response=answer.response,
+        shapeless=answer.shapeless,
+        unsure=frozenset(unsure),
+        flags=frozenset(flags),
+    )
+
+
+def _model_call(step: Step, attributes: Attributes) -> Step:
+    lists = flattened(attributes, INPUT_MESSAGES, OUTPUT_MESSAGES)
+    given = tuple(map(_message, lists.get(INPUT_MESSAGES, ()))) or _prompts(attributes)
+    made = tuple(map(_message, lists.get(OUTPUT_MESSAGES, ())))
+    output = next((found for m in made if (found := tidy(m.content))), None)
+    if output is None and not any(m.tool_calls for m in made):
+        output = answered(_value(attributes, OUTPUT, "output.mime_type")[0]).response
+    if not given:
+        given = said(_value(attributes, INPUT, "input.mime_type")[0])
+    settings = mapping(attributes, "llm.invocation_parameters")
+    named = text(attributes, "llm.model_name")
+    answering = output is not None or any(m.tool_calls for m in made)
+    streams = settings.get("stream") is True or any(event.name == _SPOKEN for event in step.span.events)
+    if not answering and not given and named is None and step.error is None and "redacted" not in step.flags:
+        return replace(step, role=Role.NOISE)  # LlamaIndex gives kind LLM to helpers that call no model
+    return replace(
+        step,
+        query=text(mapping(attributes, "llm.prompt_template.variables"), *_QUESTIONS),
+        messages=heard(given),
+        output=output,
+        tool_calls=sum(m.tool_calls for m in made),
+        model=(_in_output(attributes, _MODEL) or named) if answering else None,
+        request_model=text(settings, "model", "model_name") or named,
+        response_id=_in_output(attributes, _RESPONSE_ID),
+        streaming=True if streams else None,
+    )
+
+
+def _retrieval(step: Step, attributes: Attributes) -> Step:
+    query = asked(_value(attributes, INPUT, "input.mime_type")[0]).query
+    flat = _documents(attributes, RETRIEVED)
+    if flat is None or any(citation.id is None for citation in flat.citations):
+        flat = _completed(flat, _value(attributes, OUTPUT, "output.mime_type")[0])
+    if flat is None and OUTPUT not in attributes and not step.span.dropped_attributes and step.error is None:
+        flat = Documents(())  # OpenInference has no key for "found nothing"
+    return _with_documents(replace(step, retrieval_query=query), flat)
+
+
+def _rerank(step: Step, attributes: Attributes) -> Step:
+    return _with_documents(
+        replace(step, retrieval_query=visible(attributes, "reranker.query")), _documents(attributes, RERANKED)
+    )
+
+
+def _tool(step: Step, attributes: Attributes) -> Step:
+    made = _value(attributes, OUTPUT, "output.mime_type")[0]
+    query = asked(_value(attributes, INPUT, "input.mime_type")[0]).query
+    name = text(attributes, "tool.name") or step.span.name
+    return _with_documents(replace(step, retrieval_query=query, tool=name), documents(_tool_result(made)))
+
+
+def _embedding(step: Step, attributes: Attributes) -> Step:
+    """A single text that was embedded is what somebody searched for; several are a corpus."""
+    texts = flattened(attributes, "embedding.embeddings.").get("embedding.embeddings.", ())
+    only = visible(texts[0].fields, "embedding.text") if len(texts) == 1 else None
+    return replace(step, retrieval_query=only, model=text(attributes, "embedding.model_name"))
+
+
+_READERS = {
+    Role.CHAIN: _chain,
+    Role.AGENT: _chain,
+    Role.LLM: _model_call,
+    Role.RETRIEVAL: _retrieval,
+    Role.RERANK: _rerank,
+    Role.TOOL: _tool,
+    Role.EMBEDDING: _embedding,
+}
+
+
+def _value(attributes: Attributes, key: str, mime_key: str) -> tuple[AttributeValue, str | None]:
+    """The value of `input.value` or `output.value`, and the text that it was cut in (None: it was not cut)."""
+    value = attributes.get(key)
+    if not isinstance(value, str):
+        return value, None
+    if value == REDACTED:
+        return None, None
+    mime = attributes.get(mime_key)
+    if mime == "text/plain" or (mime != "application/json" and value.lstrip()[:1] not in {"{", "["}):
+        return value, None
+    parsed = parse(value)
+    return (value, None) if parsed is None else (parsed.value, parsed.cut)
+
+
+def _message(item: Item) -> Said:
+    fields = item.fields
+    contents: list[AttributeValue] = []
+    calls: set[str] = set()
+    for key in fields:
+        if key.startswith("message.tool_calls."):
+            calls.add(key.split(".", 3)[2])
+    for part in flattened(fields, "message.contents.").get("message.contents.", ()):
+        kind = text(part.fields, "message_content.type") or "text"
+        contents.append({"type": kind, "text": visible(part.fields, "message_content.text")})
+    body: AttributeValue = visible(fields, "message.content") or contents
+    role = text(fields, "message.role") or "user"
+    (message,) = said({"role": role, "content": body})
+    return replace(message, tool_calls=len(calls))
+
+
+def _prompts(attributes: Attributes) -> tuple[Said, ...]:
+    """`llm.prompts`: an array, or flattened as `llm.prompts.N.prompt.text`."""
+    listed = attributes.get("llm.prompts")
+    if isinstance(listed, list | tuple):
+        return tuple(Said("user", prompt) for prompt in listed if isinstance(prompt, str) and prompt != REDACTED)
+    items = flattened(attributes, "llm.prompts.").get("llm.prompts.", ())
+    return tuple(Said("user", prompt) for item in items if (prompt := visible(item.fields, "prompt.text")))
+
+
+def _documents(attributes: Attributes, prefix: str) -> Documents | None:
+    items = flattened(attributes, prefix).get(prefix, ())
+    rows: list[AttributeValue] = [
+        {key.removeprefix("document."): value for key, value in item.fields.items()} for item in items
+    ]
+    if not rows:
+        return None
+    read = documents(rows, trusted=True)
+    if read is None:
+        return None
+    # The convention defines document.score as "score representing relevance".
+    return replace(
+        read,
+        citations=tuple(
+            replace(c, score_kind="similarity") if c.score is not None and c.score_kind == "unknown" else c
+            for c in read.citations
+        ),
+    )
+
+
+def _completed(flat: Documents | None, value: AttributeValue) -> Documents | None:
+    """LangChain flattens content and metadata only; the ids stand in its `output.value`."""
+    listed = documents(value, trusted=True)
+    if listed is None and isinstance(value, str) and value.strip():
+        listed = Documents((Citation(content=value, rank=1),))
+    if flat is None or listed is None:
+        return flat or listed
+    by_content = {citation.content: citation for citation in listed.citations if citation.content}
+    merged = [
+        replace(c, id=c.id or other.id, score=other.score if c.score is None else c.score)
+        if c.content and (other := by_content.get(c.content))
+        else c
+        for c in flat.citations
+    ]
+    return replace(flat, citations=ranked(merged))
+
+
+def _with_documents(step: Step, read: Documents | None) -> Step:
+    if read is None:
+        return step
+    flags = step.flags | {"metadata_unread"} if read.damaged else step.flags
+    return replace(step, documents=read.citations, flags=flags)
+
+
+def _tool_result(made: AttributeValue) -> AttributeValue:
+    """LangChain wraps a tool's result in a tool message, whose artifact may hold the documents themselves."""
+    data = made.get("data") if is_mapping(made) and made.get("type") == "tool" else None
+    return (data.get("artifact") or data.get("content")) if is_mapping(data) else made
+
+
+def _in_output(attributes: Attributes, pattern: re.Pattern[str]) -> str | None:
+    """A plain value in a reply: `llm.model_name` may be the requested model where the reply names its own."""
+    made = attributes.get(OUTPUT)
+    found = pattern.search(made) if isinstance(made, str) and made.startswith("{") else None
+    return found[1] if found else None
+
+
+DIALECT = Convention(
+    name=NAME,
+    priority=10,
+    url="https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md",
+    versions="openinference-semantic-conventions 0.1; instrumentors of 2024 to 2026",
+    claims=claims,
+    read=read,
+)

@@ -1,0 +1,64 @@
+"""What a dialect file is made of: where a convention keeps plain fields, and the object the file exposes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from monitor.reading import identity
+from monitor.reading.attributes import boolean, integer, text, visible
+from monitor.reading.failure import failure
+from monitor.spans import Role, Span, Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Attribute keys of the fields that need no code, in order of preference."""
+
+    session_id: tuple[str, ...] = ()
+    """Asked before the keys that every convention shares (`monitor.reading.identity`)."""
+    user_id: tuple[str, ...] = ()
+    model: tuple[str, ...] = ()
+    """The model that answered."""
+    request_model: tuple[str, ...] = ()
+    input_tokens: tuple[str, ...] = ()
+    output_tokens: tuple[str, ...] = ()
+    response_id: tuple[str, ...] = ()
+    retrieval_query: tuple[str, ...] = ()
+    streaming: tuple[str, ...] = ()
+    facets: tuple[tuple[str, str], ...] = ()
+    """(facet, attribute): properties of few values to slice by."""
+
+    def step(self, span: Span, role: Role, dialect: str) -> Step:
+        """Return a step with the plain fields read."""
+        attributes = span.attributes
+        return Step(
+            span=span,
+            role=role,
+            dialect=dialect,
+            session_id=text(attributes, *self.session_id) or identity.session(attributes),
+            user_id=text(attributes, *self.user_id) or identity.user(attributes),
+            model=text(attributes, *self.model),
+            request_model=text(attributes, *self.request_model),
+            input_tokens=integer(attributes, *self.input_tokens),
+            output_tokens=integer(attributes, *self.output_tokens),
+            response_id=text(attributes, *self.response_id),
+            retrieval_query=visible(attributes, *self.retrieval_query),
+            streaming=boolean(attributes, *self.streaming),
+            error=failure(span),
+            facets={facet: value for facet, key in self.facets if (value := text(attributes, key)) is not None},
+            flags=span.flags | {"truncated"} if span.dropped_attributes else span.flags,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convention:
+    """One telemetry convention as the object `DIALECT` of its file; satisfies `monitor.ports.Dialect`."""
+
+    name: str
+    priority: int
+    url: str
+    versions: str
+    """Which releases of the convention and its emitters were seen."""
+    claims: Callable[[Span], bool]
+    read: Callable[[Span], Step]

@@ -1,0 +1,226 @@
+"""Retrieved documents in the shapes that retrievers and frameworks give them, as citations.
+
+Known shapes: plain texts, objects with the usual key names, LangChain constructor JSON, LlamaIndex `{node, score}`,
+`[document, score]` pairs, columns of a vector store, JSON in JSON, and Python reprs (id and score only).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from monitor.model import Citation
+from monitor.reading import reprs
+from monitor.reading.attributes import REDACTED, finite, is_mapping, is_sequence
+from monitor.reading.json_text import parse
+from monitor.spans import AttributeValue
+
+_IDS = ("id", "id_", "doc_id", "document_id", "node_id", "chunk_id", "uuid", "pid", "point_id")
+_CONTENTS = (
+    "content", "page_content", "text", "document", "body", "passage", "snippet", "long_text", "chunk", "pageContent",
+)  # fmt: skip
+_SIMILARITIES = ("relevance_score", "similarity", "relevance", "certainty", "rerank_score", "similarity_score")
+_DISTANCES = ("distance", "_distance")
+_TITLES = ("title", "name", "file_name", "filename", "heading")
+_SOURCES = ("source", "url", "uri", "file_path", "path", "link", "file_name", "filename")
+_METADATA = ("metadata", "meta", "payload", "extra_info", "attributes", "properties")
+_LISTS = (
+    "documents", "docs", "source_documents", "context", "contexts", "retrieved_documents", "retrieved_contexts",
+    "source_nodes", "nodes", "passages", "chunks", "results", "matches", "hits", "retrieval_context",
+)  # fmt: skip
+_DEPTH = 5
+
+ScoreKind: TypeAlias = Literal["similarity", "distance", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """Citations in the order given, ranked from 1; `damaged` when metadata could not be read."""
+
+    citations: tuple[Citation, ...]
+    damaged: bool = False
+
+
+def documents(value: AttributeValue, *, trusted: bool = False) -> Documents | None:
+    """Return the documents in a value, () for an empty list, None when it is no list of documents.
+
+    `trusted`: the convention says these are documents, so an id alone or a plain text suffices; otherwise objects
+    must show content next to an id, source, title or score.
+    """
+    found, damaged = _listed(value, trusted=trusted, depth=0)
+    return None if found is None else Documents(ranked(found), damaged)
+
+
+def document(value: AttributeValue, *, trusted: bool = False) -> Documents | None:
+    """Return one document as a list of one, None when the value is no document."""
+    one, damaged = _one(value, trusted=trusted, depth=0)
+    return None if one is None else Documents((replace(one, rank=1),), damaged)
+
+
+def ranked(citations: Sequence[Citation]) -> tuple[Citation, ...]:
+    """Return the citations with `rank` counting from 1."""
+    return tuple(replace(citation, rank=rank) for rank, citation in enumerate(citations, 1))
+
+
+def _listed(  # noqa: PLR0911 -- one return per shape
+    value: AttributeValue, *, trusted: bool, depth: int
+) -> tuple[list[Citation] | None, bool]:
+    if depth > _DEPTH:
+        return None, False
+    if isinstance(value, str):
+        parsed = parse(value)
+        if parsed is None or isinstance(parsed.value, str):
+            return None, False
+        return _listed(parsed.value, trusted=trusted, depth=depth + 1)
+    if is_mapping(value):
+        return _from_container(value, trusted=trusted, depth=depth)
+    if not is_sequence(value):
+        return None, False
+    found, damaged = [], False
+    for item in value:
+        one, bad = _one(item, trusted=trusted, depth=depth + 1)
+        damaged |= bad
+        if one is not None:
+            found.append(one)
+    if not found and value:
+        if len(value) == 1 and (is_sequence(value[0]) or is_mapping(value[0])):
+            return _listed(value[0], trusted=trusted, depth=depth + 1)
+        return None, damaged
+    return found, damaged
+
+
+def _from_container(
+    value: Mapping[str, AttributeValue], *, trusted: bool, depth: int
+) -> tuple[list[Citation] | None, bool]:
+    for key in _LISTS:
+        held = value.get(key)
+        if is_sequence(held):
+            columns = _columns(value) if key == "documents" and held and is_sequence(held[0]) else None
+            read = (columns, False) if columns is not None else _listed(held, trusted=True, depth=depth + 1)
+            if read[0] is not None:
+                return read
+        elif is_mapping(held):
+            read = _listed(held, trusted=trusted, depth=depth + 1)
+            if read[0] is not None:
+                return read
+    for key in ("output", "outputs", "result", "data"):
+        if key in value:
+            return _listed(value[key], trusted=trusted, depth=depth + 1)
+    one, damaged = _one(value, trusted=trusted, depth=depth + 1)
+    return (None if one is None else [one]), damaged
+
+
+def _columns(value: Mapping[str, AttributeValue]) -> list[Citation] | None:
+    """Chroma's result: parallel lists per query; the first query's are read."""
+
+    def column(name: str) -> Sequence[AttributeValue]:
+        held = value.get(name)
+        first = held[0] if is_sequence(held) and held else None
+        return first if is_sequence(first) else ()
+
+    ids, texts, distances, metadatas = map(column, ("ids", "documents", "distances", "metadatas"))
+    if not texts:
+        return None
+    rows = []
+    for i, body in enumerate(texts):
+        row: dict[str, AttributeValue] = {"content": body}
+        for name, values in (("id", ids), ("distance", distances), ("metadata", metadatas)):
+            if i < len(values):
+                row[name] = values[i]
+        one, _ = _one(row, trusted=True, depth=1)
+        if one is not None:
+            rows.append(one)
+    return rows
+
+
+def _one(  # noqa: PLR0911 -- one return per shape
+    value: AttributeValue, *, trusted: bool, depth: int
+) -> tuple[Citation | None, bool]:
+    if depth > _DEPTH:
+        return None, False
+    if isinstance(value, str):
+        return _from_text(value, trusted=trusted, depth=depth)
+    if is_sequence(value):
+        if len(value) == 2 and not isinstance(value[1], str):  # noqa: PLR2004 -- [document, score]
+            inner, damaged = _one(value[0], trusted=trusted, depth=depth + 1)
+            score = finite(value[1])
+            return (replace(inner, score=score) if inner and score is not None else inner), damaged
+        return None, False
+    if not is_mapping(value):
+        return None, False
+    for wrapper in ("kwargs", "node", "document", "entity", "doc"):
+        held = value.get(wrapper)
+        if is_mapping(held) and (wrapper != "kwargs" or "lc" in value):
+            inner, damaged = _one(held, trusted=trusted, depth=depth + 1)
+            if inner is None:
+                return None, damaged
+            score, kind = _score(value)
+            return (inner if score is None else replace(inner, score=score, score_kind=kind)), damaged
+    return _from_mapping(value, trusted=trusted)
+
+
+def _from_text(value: str, *, trusted: bool, depth: int) -> tuple[Citation | None, bool]:
+    if not value.strip():
+        return None, False
+    parsed = parse(value)
+    if parsed is not None and is_mapping(parsed.value):
+        return _one(parsed.value, trusted=trusted, depth=depth + 1)
+    printed = reprs.document(value)
+    if printed is not None:
+        identity, content, score = printed
+        return Citation(id=identity, content=content, score=score), False
+    return (Citation(content=value) if trusted and value != REDACTED else None), False
+
+
+def _from_mapping(value: Mapping[str, AttributeValue], *, trusted: bool) -> tuple[Citation | None, bool]:
+    meta, damaged = _metadata(value)
+    identity = _text(value, _IDS) or _text(meta, _IDS)
+    content = _text(value, _CONTENTS) or _text(meta, ("text", "content", "page_content", "chunk", "document"))
+    score, kind = _score(value)
+    if score is None:
+        score, kind = _score(meta)
+    title = _text(value, _TITLES) or _text(meta, _TITLES)
+    source = _text(value, _SOURCES) or _text(meta, _SOURCES)
+    citation = Citation(id=identity, title=title, content=content, score=score, score_kind=kind, source=source)
+    known = any(part is not None for part in (identity, title, source, score)) or bool(meta)
+    if content is None and not (trusted and (identity is not None or source is not None)):
+        return None, damaged
+    return (citation if trusted or known else None), damaged
+
+
+def _metadata(value: Mapping[str, AttributeValue]) -> tuple[Mapping[str, AttributeValue], bool]:
+    for key in _METADATA:
+        held = value.get(key)
+        if is_mapping(held):
+            return held, False
+        if isinstance(held, str) and held.strip():
+            parsed = parse(held)
+            if parsed is not None and is_mapping(parsed.value):
+                return parsed.value, parsed.cut is not None
+            return {}, held != REDACTED
+    return {}, False
+
+
+def _score(value: Mapping[str, AttributeValue]) -> tuple[float | None, ScoreKind]:
+    named: tuple[tuple[Sequence[str], ScoreKind], ...] = (
+        (_SIMILARITIES, "similarity"),
+        (_DISTANCES, "distance"),
+        (("score",), "unknown"),
+    )
+    for keys, kind in named:
+        for key in keys:
+            score = finite(value.get(key))
+            if score is not None:
+                return score, kind
+    return None, "unknown"
+
+
+def _text(value: Mapping[str, AttributeValue], keys: Sequence[str]) -> str | None:
+    for key in keys:
+        held = value.get(key)
+        if isinstance(held, str) and held.strip() and held != REDACTED:
+            return held
+        if isinstance(held, int) and not isinstance(held, bool):
+            return str(held)
+    return None

@@ -1,0 +1,274 @@
+"""What a chain was asked and what it answered, out of the free-form input and output that frameworks record.
+
+Order of keys: dialects.md 4.3. `certain` is False for what comes from a key that often holds something else, or
+from a repr; assembly then prefers what a model call says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from monitor.model import Citation, Message
+from monitor.reading import reprs
+from monitor.reading.attributes import REDACTED, is_mapping, is_sequence
+from monitor.reading.documents import documents
+from monitor.reading.json_text import dump, parse
+from monitor.reading.messages import Said, before_last_user, conversation, role_of, said, text_of
+from monitor.spans import AttributeValue
+
+_QUESTIONS = ("question", "query", "user_query", "user_input", "user_question", "input", "message", "user_message",
+              "query_str", "args")  # fmt: skip
+_WEAK_QUESTIONS = ("prompt", "text", "q", "content")
+_HISTORIES = ("chat_history", "history", "conversation_history", "message_history", "previous_messages",
+              "chat_messages", "conversation")  # fmt: skip
+_ANSWERS = ("answer", "final_answer", "output", "response", "result", "output_text", "messages", "message", "replies",
+            "choices", "generations", "answers", "reply", "completion", "generation", "text", "content", "data",
+            "outputs", "update", "return_values", "final_result")  # fmt: skip
+_NESTED_ANSWERS = ("answer", "replies", "answers", "response", "final_answer", "output_text")
+_CONTEXTS = ("context", "contexts", "documents", "docs", "source_documents", "retrieved_documents", "passages",
+             "retrieved_contexts", "chunks")  # fmt: skip
+_ASIDE = {"metadata", "meta", "config", "configurable", "usage", *_HISTORIES}
+_EMPTY = re.compile(r"\s*(?:null|None|<(?:async_)?generator object.*|<.{0,60} object at 0x[0-9a-f]+>)\s*", re.DOTALL)
+_SPEAKER = re.compile(r"^(?:assistant|ai):\s+", re.IGNORECASE)
+_FIELD = re.compile(r"\[\[ ## (\w+) ## \]\]")
+_TRANSCRIPT = re.compile(r"^(user|human|assistant|ai|bot)\s*:\s*", re.IGNORECASE | re.MULTILINE)
+_DEPTH = 5
+_BREADTH = 64
+
+_Mapping: TypeAlias = Mapping[str, AttributeValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a chain's input says; `None` where it does not say."""
+
+    query: str | None = None
+    history: tuple[Message, ...] | None = None
+    documents: tuple[Citation, ...] | None = None
+    query_certain: bool = True
+    history_certain: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What a chain's output says."""
+
+    response: str | None = None
+    documents: tuple[Citation, ...] | None = None
+    certain: bool = True
+    shapeless: str | None = None
+    """Compact JSON of an output in which no answer was found."""
+
+
+def asked(value: AttributeValue) -> Asked:
+    """Return what a chain's input asks; plain text is the query itself."""
+    if isinstance(value, str):
+        return Asked(query=_clean(value))
+    if is_sequence(value):
+        return _asked_in_messages(said(value)) or Asked()
+    if not is_mapping(value):
+        return Asked()
+    history = _history(value)
+    found = _question(value) or Asked()
+    return Asked(
+        query=found.query,
+        history=found.history if history is None else conversation(history),
+        documents=_contexts(value),
+        query_certain=found.query_certain,
+        history_certain=found.history_certain if history is None else all(message.certain for message in history),
+    )
+
+
+def answered(value: AttributeValue) -> Answered:
+    """Return what a chain's output answers; plain text is the answer itself."""
+    if isinstance(value, str):
+        return Answered(response=tidy(value))
+    docs = _contexts(value) if is_mapping(value) else None
+    found = _answer(value, depth=0)
+    if found is None and is_mapping(value):
+        found = _nested_answer(value)
+    if found is not None:
+        return Answered(response=found.content, documents=docs, certain=found.certain)
+    empty = value is None or value in ([], {}, ())
+    return Answered(documents=docs, shapeless=None if empty else dump(value))
+
+
+def tidy(text: str) -> str | None:
+    """Return an answer without what frameworks put around it; None when nothing is left.
+
+    >>> tidy("assistant: Two years."), tidy("<generator object>"), tidy("[[ ## answer ## ]] Yes.")
+    ('Two years.', None, 'Yes.')
+    """
+    if not text.strip() or text == REDACTED or _EMPTY.fullmatch(text):
+        return None
+    fields = list(_FIELD.finditer(text))
+    if fields:
+        text = _field(text, fields)
+    return _SPEAKER.sub("", text).strip() or None
+
+
+def _field(text: str, fields: Sequence[re.Match[str]]) -> str:
+    """DSPy's reply: the field `answer` or `response`, else the last before `completed`."""
+    ends = [*(field.start() for field in fields[1:]), len(text)]
+    parts = [(f[1], text[f.end() : end].strip()) for f, end in zip(fields, ends, strict=True) if f[1] != "completed"]
+    named = next((body for name, body in parts if name in {"answer", "response"}), None)
+    return named if named is not None else (parts[-1][1] if parts else text)
+
+
+def _clean(text: str) -> str | None:
+    text = text_of(text).strip()
+    return None if not text or text == REDACTED or _EMPTY.fullmatch(text) else text
+
+
+def _levels(value: _Mapping) -> Iterator[list[_Mapping]]:
+    """The maps in a value, outermost first, without those that hold documents or settings."""
+    level = [value]
+    for _ in range(_DEPTH):
+        yield level
+        level = [
+            held
+            for holder in level
+            for key, held in holder.items()
+            if is_mapping(held) and key not in _CONTEXTS and key not in _ASIDE
+        ][:_BREADTH]
+        if not level:
+            return
+
+
+def _question(value: _Mapping) -> Asked | None:
+    for level in _levels(value):
+        for keys, certain in ((_QUESTIONS, True), (("messages",), True), (_WEAK_QUESTIONS, False)):
+            for key in keys:
+                for holder in level:
+                    found = _question_at(holder.get(key)) if key in holder else None
+                    if found is not None:
+                        return found if certain else Asked(query=found.query, query_certain=False)
+    return None
+
+
+def _question_at(held: AttributeValue) -> Asked | None:
+    if isinstance(held, str):
+        parsed = parse(held)
+        if parsed is not None and not isinstance(parsed.value, str):
+            return _question_in(parsed.value)
+        query = _clean(held)
+        return None if query is None else Asked(query=query)
+    return _question_in(held)
+
+
+def _question_in(held: AttributeValue) -> Asked | None:
+    if is_sequence(held):
+        if held and isinstance(held[0], str):
+            query = _clean(held[0])
+            return None if query is None else Asked(query=query)
+        return _asked_in_messages(said(held))
+    if is_mapping(held):
+        spoken = role_of(held.get("role")) or role_of(held.get("type")) or "lc" in held
+        return _asked_in_messages(said(held)) if spoken else _question(held)
+    return None
+
+
+def _asked_in_messages(messages: Sequence[Said]) -> Asked | None:
+    """History is not said to be empty by messages that hold nothing but the question: some apps keep it elsewhere."""
+    earlier, last = before_last_user(messages)
+    if last is None or not last.content.strip():
+        return None
+    history = conversation(earlier)
+    return Asked(query=last.content.strip(), history=history or None, history_certain=last.certain)
+
+
+def _history(value: _Mapping) -> tuple[Said, ...] | None:
+    for level in _levels(value):
+        for key in _HISTORIES:
+            for holder in level:
+                held = holder.get(key)
+                if is_sequence(held) or is_mapping(held):
+                    return said(held)
+                if isinstance(held, str):
+                    return _transcript(held) or said(held)
+    return None
+
+
+def _transcript(text: str) -> tuple[Said, ...]:
+    """`Human: ...` and `AI: ...` lines, as prompt-building code writes them."""
+    marks = list(_TRANSCRIPT.finditer(text))
+    if not marks or marks[0].start() > 0:
+        return ()
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    return tuple(
+        Said(role_of(mark[1]) or "user", text[mark.end() : end].strip(), certain=False)
+        for mark, end in zip(marks, ends, strict=True)
+    )
+
+
+def _contexts(value: _Mapping) -> tuple[Citation, ...] | None:
+    for key in _CONTEXTS:
+        held = value.get(key)
+        if is_sequence(held):
+            read = documents(held, trusted=True)
+            if read is not None and (not held or any(citation.content for citation in read.citations)):
+                return read.citations
+    return None
+
+
+def _answer(value: AttributeValue, *, depth: int) -> Said | None:  # noqa: PLR0911 -- one return per shape
+    if depth > _DEPTH:
+        return None
+    if isinstance(value, str):
+        return _answer_in_text(value, depth=depth)
+    if is_sequence(value):
+        return _answer_in_list(value, depth=depth)
+    if not is_mapping(value):
+        return None
+    if role_of(value.get("role")) or role_of(value.get("type")) or "lc" in value:
+        return _last_said(said(value))
+    for key in _ANSWERS:
+        held = value.get(key)
+        if held:
+            found = _answer(held, depth=depth + 1)
+            if found is not None:
+                return found
+    return None
+
+
+def _answer_in_text(value: str, *, depth: int) -> Said | None:
+    parsed = parse(value)
+    if parsed is not None and not isinstance(parsed.value, str):
+        found = _answer(parsed.value, depth=depth + 1)
+        if found is not None:
+            return found
+    if reprs.prints_messages(value):
+        return _last_said(said(value))
+    text = tidy(value)
+    return None if text is None else Said("assistant", text)
+
+
+def _answer_in_list(value: Sequence[AttributeValue], *, depth: int) -> Said | None:
+    """Of messages the last; of alternatives the first; several plain texts are no answer."""
+    if not value or (isinstance(value[0], str) and len(value) > 1):
+        return None
+    first = value[0]
+    spoken = is_mapping(first) and (role_of(first.get("role")) or role_of(first.get("type")) or "lc" in first)
+    if spoken or (isinstance(first, str) and reprs.prints_messages(first)):
+        return _last_said(said(value))
+    return _answer(first, depth=depth + 1) if not isinstance(first, str) else None
+
+
+def _last_said(messages: Sequence[Said]) -> Said | None:
+    if not messages or messages[-1].role != "assistant":
+        return None
+    text = tidy(messages[-1].content)
+    return None if text is None else Said("assistant", text, certain=messages[-1].certain)
+
+
+def _nested_answer(value: _Mapping) -> Said | None:
+    for level in _levels(value):
+        for key in _NESTED_ANSWERS:
+            for holder in level:
+                found = _answer(holder.get(key), depth=1)
+                if found is not None:
+                    return found
+    return None

@@ -1,0 +1,193 @@
+"""Settled traces become turns, through dialects; a trace is assembled anew whenever something arrives for it.
+
+Turns depend on what was delivered, never on order, grouping or repetition of deliveries, nor on which traces happen
+to be assembled together.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from monitor.assembly.join import join
+from monitor.assembly.reading import Reading, read
+from monitor.assembly.twins import twins
+from monitor.model import Turn
+from monitor.ports import Decoder, Dialect, SpanStore, TurnStore
+from monitor.settings import AssembleSettings
+from monitor.spans import Assembly, StoredFragment, Trace
+
+log = logging.getLogger(__name__)
+
+_ROUNDS = 25
+"""Batches per tick: one tick must end well within the lease of the schedule."""
+_LONGEST = timedelta(seconds=60)
+"""How long before a lone model call the turn that it belongs to may have begun."""
+_SLACK = timedelta(milliseconds=10)
+
+
+class TraceStore(SpanStore, TurnStore, Protocol):
+    """What this stage reads and writes."""
+
+
+def assemble(
+    trace: Trace,
+    dialects: Sequence[Dialect],
+    *,
+    hash_user: Callable[[str], str],
+    through: int = 0,
+    max_spans: int | None = None,
+) -> Assembly:
+    """Return the turns of one trace; `through` is the highest fragment position that went into it."""
+    reading = read(trace, dialects, hash_user=hash_user, max_spans=max_spans)
+    return Assembly(trace_id=trace.trace_id, through=through, turns=reading.turns, unread=dict(reading.unread))
+
+
+def tick(
+    store: TraceStore,
+    settings: AssembleSettings,
+    *,
+    now: datetime,
+    decode: Decoder,
+    dialects: Sequence[Dialect],
+    hash_user: Callable[[str], str],
+) -> int:
+    """Assemble the traces that are due and return how many turns were written.
+
+    A trace that cannot be assembled for a fault of ours loses its turns, counts as unread with reason `internal`, and
+    is not tried again before something new arrives for it.
+
+    Raises:
+        StoreUnavailable: the database cannot be read or written; nothing of the current batch was kept.
+    """
+    assembler = _Assembler(store, settings, decode=decode, dialects=dialects, hash_user=hash_user)
+    written = 0
+    for _ in range(_ROUNDS):
+        due = store.due(quiet_since=now - settings.quiet, open_since=now - settings.max_age, limit=settings.batch)
+        if due:
+            assemblies = assembler.assemblies(due)
+            store.replace_turns(assemblies, now=now)
+            written += sum(len(assembly.turns) for assembly in assemblies)
+        if len(due) < settings.batch:
+            break
+    return written
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A trace read back, with the highest position that went into it."""
+
+    reading: Reading
+    through: int
+
+
+class _Assembler:
+    """Reads traces of one store."""
+
+    def __init__(
+        self,
+        store: TraceStore,
+        settings: AssembleSettings,
+        *,
+        decode: Decoder,
+        dialects: Sequence[Dialect],
+        hash_user: Callable[[str], str],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._decode = decode
+        self._dialects = dialects
+        self._hash_user = hash_user
+
+    def assemblies(self, trace_ids: Sequence[str]) -> tuple[Assembly, ...]:
+        """Return what the traces became, and their neighbours that turn out to be described twice now."""
+        batch = self._read(trace_ids)
+        around = self._read(tuple(self._neighbours(batch)))
+        dropped = twins([one.reading for one in (*batch, *around)])
+        rewritten = [one for one in around if one.reading.trace_id in dropped]
+        return tuple(_assembly(one, duplicate=one.reading.trace_id in dropped) for one in (*batch, *rewritten))
+
+    def _read(self, trace_ids: Sequence[str]) -> list[_Read]:
+        if not trace_ids:
+            return []
+        fragments = self._store.fragments(trace_ids)
+        return [self._read_one(trace_id, fragments[trace_id]) for trace_id in trace_ids if fragments.get(trace_id)]
+
+    def _read_one(self, trace_id: str, fragments: Sequence[StoredFragment]) -> _Read:
+        through = max(stored.position for stored in fragments)
+        try:
+            return _Read(self._reading(trace_id, fragments), through)
+        except Exception as error:  # noqa: BLE001 -- one trace must not stop the others; it is counted and marked
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            log.error("trace %s lost: %s in %s:%s", trace_id, type(error).__name__, at.filename, at.lineno)  # noqa: TRY400 -- the message of a foreign error may hold user text
+            count = sum(stored.fragment.count for stored in fragments)
+            return _Read(Reading(trace_id=trace_id, unread=Counter({"internal": count})), through)
+
+    def _reading(self, trace_id: str, fragments: Sequence[StoredFragment]) -> Reading:
+        ordered = sorted(fragments, key=lambda stored: stored.position)
+        parts = [self._decode(stored.fragment) for stored in ordered]
+        received = max(stored.fragment.received_at for stored in ordered)
+        trace = join(trace_id, parts, last_received_at=received)
+        reading = read(trace, self._dialects, hash_user=self._hash_user, max_spans=self._settings.max_spans)
+        imported = {turn.turn_id: turn for part in parts for turn in part.turns}
+        unread = sum((Counter(part.unread) for part in parts), reading.unread)
+        return replace(reading, turns=(*reading.turns, *imported.values()), unread=unread)
+
+    def _neighbours(self, batch: Sequence[_Read]) -> Iterator[str]:
+        """Traces in the store that may describe a call of the batch, or be described by one."""
+        seen = {one.reading.trace_id for one in batch}
+        by_app: defaultdict[str, list[tuple[Turn, bool]]] = defaultdict(list)
+        for one in batch:
+            for turn in one.reading.turns:
+                if one.reading.calls:
+                    by_app[turn.app].append((turn, one.reading.lone))
+        for app, turns in by_app.items():
+            around = _Around([turn for turn, alone in turns if alone], [turn for turn, alone in turns if not alone])
+            for stored in self._store.turns(app=app, since=around.since, until=around.until):
+                if stored.trace_id not in seen and around.concerns(stored):
+                    seen.add(stored.trace_id)
+                    yield stored.trace_id
+
+
+class _Around:
+    """Which stored turns may describe a call of these turns again, or be described by one of theirs."""
+
+    def __init__(self, lone: Sequence[Turn], whole: Sequence[Turn]) -> None:
+        self._lone = sorted(lone, key=lambda turn: turn.started_at)
+        self._starts = [turn.started_at for turn in self._lone]
+        self._whole = whole
+        every = (*lone, *whole)
+        self.since = min(turn.started_at for turn in every) - (_LONGEST if lone else _SLACK)
+        self.until = max(turn.ended_at for turn in every) + _SLACK
+
+    def concerns(self, stored: Turn) -> bool:
+        """Return whether the times fit, and between two lone calls also the responses."""
+        alone = "single_call" in stored.flags
+        if alone and any(_encloses(turn, stored) for turn in self._whole):
+            return True
+        for at in range(bisect_left(self._starts, stored.started_at - _SLACK), len(self._lone)):
+            turn = self._lone[at]
+            if turn.started_at > stored.ended_at:
+                return False
+            if _encloses(stored, turn) and (not alone or stored.response == turn.response):
+                return True
+        return False
+
+
+def _encloses(outer: Turn, inner: Turn) -> bool:
+    return outer.started_at - _SLACK <= inner.started_at and inner.ended_at <= outer.ended_at + _SLACK
+
+
+def _assembly(one: _Read, *, duplicate: bool) -> Assembly:
+    reading = one.reading
+    unread = Counter(reading.unread)
+    if duplicate:
+        unread["duplicate"] += len(reading.calls)
+    turns = () if duplicate else reading.turns
+    return Assembly(trace_id=reading.trace_id, through=one.through, turns=turns, unread=dict(unread))
