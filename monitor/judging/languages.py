@@ -77,7 +77,7 @@ def script(text: str) -> str | None:
     for name in _DENSE:
         counts[name] *= 2
     counts["latin"] = len(_LATIN.findall(sample))
-    if counts["kana"] * 8 >= counts["han"]:
+    if counts["kana"] * 10 >= counts["han"]:
         counts["kana"] += counts.pop("han", 0)
     name, count = counts.most_common(1)[0]
     return name if count else None

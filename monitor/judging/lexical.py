@@ -39,6 +39,7 @@ class Sentence:
 
     index: int
     """1 for the answer's first sentence, whether that claims anything or not."""
+    text: str
     known: float
     """Share of its distinct content words found in the documents or the question."""
     documented: float
@@ -135,6 +136,7 @@ class _Known:
         pairs = words.pairs(tokens)
         return Sentence(
             index=index,
+            text=text,
             known=sum(token in self._all for token in content) / len(content),
             documented=sum(token in self._documents for token in content) / len(content),
             paired=sum(pair in self._pairs for pair in pairs) / len(pairs) if pairs else None,

@@ -11,6 +11,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 
+from monitor.judging import words
 from monitor.judging.lexical import Sentence, cover
 from monitor.model import ChatMessage, Detail, Finding, Reason, Reply, Rubric, Turn
 
@@ -81,10 +82,10 @@ def probability(features: Sequence[float]) -> float:
 
 
 def _detail(sentence: Sentence) -> Detail:
-    foreign = [*sentence.numbers, *(word for word in sentence.missing if word not in sentence.numbers)]
+    foreign = dict.fromkeys((*sentence.numbers, *words.spelled(sentence.text, sentence.missing)))
     return Detail(
         index=sentence.index,
         verdict="uncovered" if sentence.documented == 0 else "partly" if foreign else "covered",
         reason=f"{sentence.documented:.0%} of its words are in the documents" if foreign else "",
-        evidence=" ".join(foreign[:_MOST_MISSING]),
+        evidence=" ".join(list(foreign)[:_MOST_MISSING]),
     )

@@ -61,7 +61,7 @@ def _logical_lines(text: str) -> Iterator[str]:
     """Join lines that were only wrapped: the next one goes on in lower case."""
     held = ""
     for line in text.splitlines():
-        if held and line[:1].islower() and held[-1] not in ".!?:。！？":
+        if held and line[:1].islower() and held[-1] not in ".!?:。！？" and held[0] not in "#|":
             held = f"{held} {line.strip()}"
             continue
         yield held

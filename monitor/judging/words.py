@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -47,6 +47,27 @@ def tokens(text: str) -> tuple[str, ...]:
         else:
             found.append(stem(token))
     return tuple(found)
+
+
+def spelled(text: str, wanted: Collection[str]) -> tuple[str, ...]:
+    """Return the words of `text` that `tokens` would make one of `wanted`, as they are written, each once, in order.
+
+    >>> spelled("Refunds were paid. 返金は無料", {"refund", "paid", "返金", "金は"})
+    ('Refunds', 'paid', '返金は')
+    """
+    found: list[str] = []
+    for token in _TOKEN.findall(text):
+        if not _IS_CJK.match(token):
+            if stem(token.lower()) in wanted:
+                found.append(token)
+            continue
+        # Of a run of pairs only what they cover together reads as a word.
+        covered = [False] * len(token)
+        for place in range(max(len(token) - 1, 1)):
+            if token[place : place + 2] in wanted:
+                covered[place : place + 2] = [True] * len(token[place : place + 2])
+        found += "".join(c if known else " " for c, known in zip(token, covered, strict=True)).split()
+    return tuple(dict.fromkeys(found))
 
 
 def stopwords(language: str) -> frozenset[str]:
