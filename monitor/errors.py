@@ -6,7 +6,8 @@
     │   ├── Overloaded         the buffer is full; nothing was kept
     │   ├── StoreUnavailable   the database cannot be written now
     │   ├── RateLimited        the judge asks for a pause
-    │   └── TimedOut           the judge did not answer within its deadline
+    │   ├── TimedOut           the judge did not answer within its deadline
+    │   └── Paused             not tried: an earlier failure, told then, asked for a pause
     └── Permanent              the same input will always fail
         ├── MalformedPayload   bytes that are not what they claim to be
         ├── UnreadableReply    a judge's reply that holds no verdict
@@ -58,6 +59,10 @@ class RateLimited(Retryable):
 
 class TimedOut(Retryable):
     """The judge's endpoint accepted a request and did not answer within the deadline."""
+
+
+class Paused(Retryable):
+    """Nothing was tried: an earlier failure asked for a pause that is not over. It was told then; this is no news."""
 
 
 class Permanent(MonitorError):  # noqa: N818 -- as Retryable

@@ -17,8 +17,8 @@ from grafana_client.client import GrafanaClientError
 
 from monitor.assets import asset_dir
 from monitor.dashboard import MANAGED, RATE_PANEL, UID, DataSource, Json, bind, choose, load, revision, tags
-from monitor.errors import ConfigError, Permanent
-from monitor.grafana_api import Api, Connection, field, items
+from monitor.errors import ConfigError, Paused, Permanent
+from monitor.grafana_api import REFUSED_PAUSE, Api, Connection, field, items
 from monitor.ports import Clock
 from monitor.settings import GrafanaSettings
 from monitor.spans import EPOCH
@@ -49,6 +49,8 @@ class GrafanaPublisher:
         self._connection = Connection(settings, clock=clock)
         self._model = load(asset_dir("dashboards") / "quality.json")
         self._turn = asyncio.Lock()
+        self._clock = clock
+        self._push_after: datetime | None = None
         self._provisioned = False
         self._foreign = False
 
@@ -59,8 +61,17 @@ class GrafanaPublisher:
             Retryable: Grafana does not answer, is in trouble, or refuses the token.
             Permanent: Grafana will not take the dashboard.
             ConfigError: no data source fits, or the token belongs to another organisation.
+            Paused: it is too soon after a failure that only a person can end.
         """
-        await self._call("pushing the dashboard", self._push)
+        now = self._clock()
+        if self._push_after is not None and now < self._push_after:
+            raise Paused("grafana: pushing the dashboard: not tried", retry_after=self._push_after - now)
+        self._push_after = None
+        try:
+            await self._call("pushing the dashboard", self._push)
+        except (ConfigError, Permanent):
+            self._push_after = now + REFUSED_PAUSE
+            raise
 
     async def annotate(self, alert: Alert) -> None:
         """Mark the alert's onset, and once it is resolved the span up to its recovery.

@@ -15,7 +15,7 @@ from grafana_client.api import GrafanaApi
 from grafana_client.client import GrafanaException, GrafanaTimeoutError
 from niquests.exceptions import RequestException, SSLError
 
-from monitor.errors import ConfigError, Permanent, RateLimited, Retryable
+from monitor.errors import ConfigError, Paused, Permanent, RateLimited, Retryable
 from monitor.ports import Clock
 from monitor.settings import GrafanaSettings, secret
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 REFUSED_PAUSE = timedelta(minutes=5)
-"""Between two tries while Grafana answers 401 or 403; hammering would only fill its log."""
+"""Between two tries while Grafana answers 401 or 403, or will not take the dashboard; more would only fill logs."""
 
 _REFUSED = frozenset({401, 403})
 _AGAIN = frozenset({408, 425})
@@ -122,13 +122,14 @@ class Connection:
         """Return what `use` returns; `doing` names the work in errors.
 
         Raises:
-            Retryable: no answer, a server error, or a refusal; after a refusal nothing is sent for `REFUSED_PAUSE`.
+            Retryable: no answer, a server error, or a refusal.
+            Paused: nothing was sent, since the last refusal is not `REFUSED_PAUSE` ago, or it is refused once more.
             Permanent: Grafana understood and will not; `reason` is `http_<status>`.
             ConfigError: there is no token.
         """
         now = self._clock()
         if self._not_before is not None and now < self._not_before:
-            raise Retryable(
+            raise Paused(
                 f"grafana: {doing}: not tried, the token was refused; next try in {self._not_before - now}",
                 retry_after=self._not_before - now,
             )
@@ -179,16 +180,12 @@ class Connection:
         )
 
     def _refused(self, doing: str, error: GrafanaException, now: datetime) -> Retryable:
-        if self._not_before is None:
-            log.warning(
-                "grafana: %s: %s answered %s (%s); trying again every %s, everything else goes on",
-                doing, self.address, error.status_code, _said(error), REFUSED_PAUSE,
-            )  # fmt: skip
+        again = self._not_before is not None
         self._not_before = now + REFUSED_PAUSE
         self.close()
-        return Retryable(
-            f"grafana: {doing}: {self.address} answered {error.status_code} ({_said(error)}); "
-            "the token needs the right to do this",
+        return (Paused if again else Retryable)(
+            f"grafana: {doing}: {self.address} answered {error.status_code} ({_said(error)}); the token needs the "
+            f"right to do this; trying again every {REFUSED_PAUSE}, everything else goes on",
             retry_after=REFUSED_PAUSE,
         )
 

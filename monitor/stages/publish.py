@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from monitor.errors import MonitorError, Permanent
+from monitor.errors import MonitorError, Paused, Permanent
 from monitor.ports import AlertStore, Publisher
 from monitor.statistics.rates import wilson_rate
 from monitor.telemetry import Gauge
@@ -54,11 +54,13 @@ async def tick(store: AlertStore, publisher: Publisher) -> int:
     A dashboard or an annotation that is refused keeps none of the others back.
 
     Raises:
-        MonitorError: the first failure, after everything else was tried.
+        MonitorError: the first failure that is news, after everything else was tried.
     """
     failures: list[MonitorError] = []
     try:
         await publisher.provision()
+    except Paused:
+        pass
     except MonitorError as error:
         failures.append(error)
     told = await asyncio.to_thread(store.alerts, states=(AlertState.FIRING, AlertState.RESOLVED))
@@ -66,6 +68,8 @@ async def tick(store: AlertStore, publisher: Publisher) -> int:
     for alert in reversed([a for a in told if not a.annotated and a.firing_at is not None]):
         try:
             await publisher.annotate(alert)
+        except Paused:
+            break
         except Permanent as error:
             failures.append(error)
         except MonitorError as error:

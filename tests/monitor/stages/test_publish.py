@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.errors import Permanent, Retryable
+from monitor.errors import Paused, Permanent, Retryable
 from monitor.stages.publish import GAUGES, quality_gauges, tick
 from monitor.statistics.rates import wilson_rate
 from monitor.store.sql import SqlStore, open_store
@@ -176,6 +176,17 @@ def test_one_refused_annotation_keeps_no_other_back_and_silence_ends_the_round(s
     board.failures = {"a0": Retryable("down")}
     with pytest.raises(Retryable):
         asyncio.run(tick(store, board))
+    board.failures = {}
+    assert asyncio.run(tick(store, board)) == 1
+
+
+def test_a_pause_is_no_news(store: SqlStore) -> None:
+    """While Grafana is left in peace the tick ends quietly; a pause of the dashboard alone lets annotations through."""
+    store.save_alerts([alert()], [])
+    board = Board()
+    board.dashboard_failure = Paused("not tried")
+    board.failures = {"a1": Paused("not tried")}
+    assert asyncio.run(tick(store, board)) == 0
     board.failures = {}
     assert asyncio.run(tick(store, board)) == 1
 
