@@ -345,3 +345,24 @@ def test_recorded_series_of_noise(case: str, shared: Path) -> None:
     assert [r.resolved_at is not None for r in detection.regressions] == (
         [True] if payload["expect"]["notifications"] else []
     )
+
+
+def test_slices_have_one_half_of_the_budget_and_the_whole_app_the_other() -> None:
+    """Shares of a family add up to one; without slices the whole app has all of it."""
+    sliced = replace(SERIES, slice="language=de")
+    family = Family(whole=2, sliced=10, releases=False)
+    assert (family.share(SERIES), family.share(sliced)) == (0.25, 0.05)
+    assert 2 * family.share(SERIES) + 10 * family.share(sliced) == pytest.approx(1)
+    assert Family(whole=4, sliced=0, releases=False).share(SERIES) == 0.25
+
+
+def test_both_watches_together_stay_within_the_budget() -> None:
+    """Fifty months without a change, a release every four days: far fewer false alarms than the one a month allowed."""
+    family = Family(whole=1, sliced=0, releases=True)
+    week = DetectSettings(horizon=timedelta(days=60))
+    alarms = 0
+    for month in range(50):
+        counts = steady(888, n=30, rate=0.05, seed=100 + month)
+        windows = [r for h, pair in enumerate(counts) for r in rows([pair], first=h, release=f"{h // 96:02}")]
+        alarms += len(found(windows, 888, settings=week, family=family).regressions)
+    assert alarms <= 5
