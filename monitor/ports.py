@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
 
 from monitor.model import ChatMessage, Finding, Job, Outcome, Reason, Reply, Rubric, Sampling, Turn
-from monitor.spans import Assembly, Decoded, Fragment, Span, Step, StoredFragment
+from monitor.spans import Assembly, Decoded, Fragment, Role, Span, Step, StoredFragment
 from monitor.trends import Alert, AlertState, Baseline, Notification, Rollup, Series
 
 Clock: TypeAlias = Callable[[], datetime]
@@ -46,14 +46,21 @@ class Collector(AbstractAsyncContextManager["Collector"], Protocol):
 
 
 class Dialect(Protocol):
-    """One telemetry convention. Pure; both methods see one span at a time."""
+    """One telemetry convention. Pure; its methods see one span at a time."""
 
-    name: str
-    priority: int
-    """When several dialects claim a span the lowest wins (dialects.md section 4.1)."""
+    @property
+    def name(self) -> str:
+        """Its file's name."""
+
+    @property
+    def priority(self) -> int:
+        """When several dialects claim a span the lowest wins (dialects.md section 4.1)."""
 
     def claims(self, span: Span) -> bool:
         """Return whether this convention describes the span."""
+
+    def role(self, span: Span) -> Role:
+        """Return what a claimed span does, without reading its content; `read` may still find it to be noise."""
 
     def read(self, span: Span) -> Step:
         """Translate a claimed span. Never raises for what a span can hold: odd values are left out and flagged."""
@@ -128,6 +135,13 @@ class Channel(Protocol):
         Raises:
             Retryable: try again, after `retry_after` if given.
             Permanent: this will never be taken.
+        """
+
+    async def check(self) -> None:
+        """Return when the other side can be reached; sends no alert.
+
+        Raises:
+            Retryable, Permanent: as `send`.
         """
 
 
@@ -295,8 +309,11 @@ class LeaseStore(Protocol):
 class Store(SpanStore, TurnStore, JobStore, SeriesStore, AlertStore, LeaseStore, Protocol):
     """One database."""
 
-    def backlog(self) -> Backlog:
-        """Return what waits between the stages."""
+    def key(self, name: str) -> bytes:
+        """Return 32 random bytes that belong to this store for good, made when they are first asked for."""
+
+    def backlog(self, *, rubric_ids: Sequence[str] | None = None) -> Backlog:
+        """Return what waits between the stages; with `rubric_ids`, only jobs of these are counted."""
 
     def check(self) -> None:
         """Raise `StoreUnavailable` unless the database answers and its schema is the one this version expects."""

@@ -21,6 +21,7 @@ every attempt at one transition.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import ssl
 from collections.abc import Mapping
@@ -104,6 +105,23 @@ class _Webhook:
             raise Retryable(f"{self.where}: the endpoint answered {status}", retry_after=retry_after)
         if not 200 <= status < 300:  # noqa: PLR2004 -- RFC 9110 section 15.3
             raise Permanent(f"{self.where}: the endpoint answered {status}", reason=f"http_{status}")
+
+    async def check(self) -> None:
+        """Connect, with TLS where the URL says so, and hang up."""
+        parts = urlsplit(self.url)
+        secure = parts.scheme == "https"
+        try:
+            async with asyncio.timeout(self.timeout.total_seconds()):
+                _, writer = await asyncio.open_connection(
+                    parts.hostname,
+                    parts.port or (443 if secure else 80),
+                    ssl=(self.trust or ssl.create_default_context()) if secure else None,
+                )
+                writer.close()
+                await writer.wait_closed()
+        # As in `_post`: the message would hold the host.
+        except (TimeoutError, OSError) as error:
+            raise Retryable(f"{self.where}: cannot connect: {type(error).__name__}") from None
 
     async def _post(self, alert: Alert) -> tuple[int, timedelta | None]:
         headers = {

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, delete, exists, func, or_, select, tuple_, update
+from sqlalchemy import Connection, delete, exists, func, or_, select, true, tuple_, update
 
 from monitor.ports import Backlog
 from monitor.store.tables import (
     changed_windows,
     exchanges,
     jobs,
+    keys,
     leases,
     spans,
     traces,
@@ -20,6 +23,8 @@ from monitor.store.tables import (
 )
 from monitor.store.turns import batches
 from monitor.store.upsert import insert
+
+_KEY_BYTES = 32
 
 
 def hold(connection: Connection, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
@@ -36,13 +41,24 @@ def hold(connection: Connection, name: str, holder: str, *, now: datetime, ttl: 
     return taken.first() is not None
 
 
-def backlog(connection: Connection) -> Backlog:
+def key(connection: Connection, name: str) -> bytes:
+    """Return the key of this name; of several processes that ask first, all get the same."""
+    connection.execute(
+        insert(connection, keys)
+        .values(name=name, value=secrets.token_bytes(_KEY_BYTES))
+        .on_conflict_do_nothing(index_elements=["name"])
+    )
+    return bytes(connection.execute(select(keys.c.value).where(keys.c.name == name)).scalar_one())
+
+
+def backlog(connection: Connection, *, rubric_ids: Sequence[str] | None = None) -> Backlog:
     """Return what waits, all of it at one moment."""
+    counted = true() if rubric_ids is None else jobs.c.rubric_id.in_(rubric_ids)
     row = connection.execute(
         select(
             select(func.count()).select_from(unassembled).scalar_subquery().label("fragments"),
             select(func.count()).where(turns.c.decided_at.is_(None)).scalar_subquery().label("turns"),
-            select(func.count()).select_from(jobs).scalar_subquery().label("jobs"),
+            select(func.count()).select_from(jobs).where(counted).scalar_subquery().label("jobs"),
             select(func.count()).select_from(changed_windows).scalar_subquery().label("windows"),
             select(unassembled.c.received_at)
             .order_by(unassembled.c.position)

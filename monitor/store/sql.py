@@ -41,8 +41,11 @@ def open_store(
     if migrate:
         try:
             migration.upgrade(database)
-            with database.writing("setting the length of windows") as connection:
-                windows.adopt(connection, window)
+            with database.reading("reading the length of windows") as connection:
+                adopted = windows.adopted(connection, window)
+            if not adopted:
+                with database.writing("changing the length of windows") as connection:
+                    windows.adopt(connection, window)
         except BaseException:
             database.close()
             raise
@@ -210,10 +213,15 @@ class SqlStore:
         with self._database.writing("holding a lease") as connection:
             return housekeeping.hold(connection, name, holder, now=now, ttl=ttl)
 
-    def backlog(self) -> Backlog:
+    def key(self, name: str) -> bytes:
+        """As `Store.key`."""
+        with self._database.writing("reading a key") as connection:
+            return housekeeping.key(connection, name)
+
+    def backlog(self, *, rubric_ids: Sequence[str] | None = None) -> Backlog:
         """As `Store.backlog`."""
         with self._database.reading("counting the backlog") as connection:
-            return housekeeping.backlog(connection)
+            return housekeeping.backlog(connection, rubric_ids=rubric_ids)
 
     def check(self) -> None:
         """As `Store.check`."""

@@ -339,3 +339,11 @@ leases = Table(
     Column("expires_at", Instant, nullable=False),
     PrimaryKeyConstraint("name"),
 )
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("name", Text, primary_key=True),
+    # Made by us at first use; it is worth nothing without the data beside it.
+    Column("value", LargeBinary, nullable=False),
+)

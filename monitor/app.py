@@ -1,0 +1,187 @@
+"""Composition root: Settings -> an AsyncExitStack of running parts.
+
+Started in this order and stopped in reverse: store, telemetry, judge, channels and Grafana, health pages, workers,
+clock, collectors. So nothing is accepted before everything behind it runs, and what was accepted is flushed before
+anything closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from monitor.errors import ConfigError
+from monitor.grafana import GrafanaPublisher
+from monitor.intake import Intake
+from monitor.parts import Parts, build_channels, build_collectors, open_parts
+from monitor.ports import Channel, Collector
+from monitor.schedule import Schedule, Tick
+from monitor.serving import Server
+from monitor.settings import Settings
+from monitor.stages import alert, assemble, detect, publish, rollup, sample
+from monitor.stages.score import Scorer
+from monitor.telemetry import Telemetry
+from monitor.vitals import Vitals
+from monitor.web.health import HealthPages
+
+log = logging.getLogger(__name__)
+
+ROLES = ("ingest", "score", "schedule")
+_PRUNED_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A started monitor."""
+
+    parts: Parts
+    collectors: Mapping[str, Collector]
+    web: tuple[str, int]
+    """Address of the health pages."""
+
+
+def utc_now() -> datetime:
+    """Return the wall clock's instant."""
+    return datetime.now(UTC)
+
+
+@asynccontextmanager
+async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES)) -> AsyncIterator[Running]:
+    """Run the roles while entered; several processes with different roles share only the database.
+
+    Raises:
+        ConfigError: a setting cannot be used.
+        StoreUnavailable: the database cannot be opened.
+    """
+    if unknown := roles - set(ROLES):
+        raise ConfigError(f"role: {', '.join(sorted(unknown))} unknown; known: {', '.join(ROLES)}")
+    async with AsyncExitStack() as stack:
+        channels = build_channels(settings)
+        parts = await stack.enter_async_context(open_parts(settings))
+        telemetry = Telemetry(version("rag-monitor"))
+        stack.callback(telemetry.close)
+        publisher = _publisher(settings)
+        if publisher is not None:
+            stack.push_async_callback(publisher.close)
+        vitals = Vitals(parts.store, telemetry, clock=utc_now)
+        pages = HealthPages(problems=vitals.problems, metrics=telemetry.render, metrics_type=telemetry.content_type)
+        web = await stack.enter_async_context(
+            Server(pages, host=settings.web.host, port=settings.web.port, where="web")
+        )
+        await stack.enter_async_context(vitals)
+        if "score" in roles:
+            await stack.enter_async_context(_scoring(parts))
+        if "schedule" in roles:
+            ticks = _ticks(parts, channels, publisher, vitals)
+            await stack.enter_async_context(Schedule(ticks, parts.store, telemetry, clock=utc_now))
+        collectors: Mapping[str, Collector] = {}
+        if "ingest" in roles:
+            intake = await stack.enter_async_context(Intake(parts.store, settings.intake))
+            vitals.watch_intake(intake)
+            collectors = build_collectors(settings, intake, clock=utc_now)
+            for name, collector in collectors.items():
+                await stack.enter_async_context(collector)
+                vitals.watch_collector(name, collector)
+        log.info("started: roles %s", ", ".join(sorted(roles)))
+        yield Running(parts=parts, collectors=collectors, web=web.address)
+        log.info("stopping")
+
+
+@asynccontextmanager
+async def _scoring(parts: Parts) -> AsyncIterator[None]:
+    """Run the scoring worker; leaving gives jobs under way their grace period."""
+    stop = asyncio.Event()
+    scorer = Scorer(
+        parts.store,
+        parts.metrics,
+        judge=parts.judge,
+        settings=parts.settings.score,
+        judge_timeout=parts.settings.judge.timeout,
+        clock=utc_now,
+    )
+    worker = asyncio.create_task(scorer.run(stop), name="score")
+    try:
+        yield
+    finally:
+        stop.set()
+        await worker
+
+
+def _publisher(settings: Settings) -> GrafanaPublisher | None:
+    return GrafanaPublisher(settings.grafana, clock=utc_now) if settings.grafana.url else None
+
+
+def _ticks(
+    parts: Parts, channels: Mapping[str, Channel], publisher: GrafanaPublisher | None, vitals: Vitals
+) -> tuple[Tick, ...]:
+    settings, store = parts.settings, parts.store
+
+    async def alerting(now: datetime) -> int:
+        moved = await asyncio.to_thread(alert.tick, store, settings.alert, channels=tuple(channels), now=now)
+        return moved + len(await alert.deliver(store, channels, settings.alert, now=now))
+
+    async def publishing(now: datetime) -> int:
+        await asyncio.to_thread(vitals.refresh_quality, lateness=settings.rollup.lateness, now=now)
+        return await publish.tick(store, publisher) if publisher else 0
+
+    ticks = [
+        Tick(
+            name="assemble",
+            every=settings.assemble.every,
+            run=_threaded(
+                lambda now: assemble.tick(
+                    store,
+                    settings.assemble,
+                    now=now,
+                    decode=parts.decode,
+                    dialects=parts.dialects,
+                    hash_user=parts.hash_user,
+                )
+            ),
+        ),
+        Tick(
+            name="sample",
+            every=settings.sample.every,
+            run=_threaded(
+                lambda now: sample.tick(store, settings.sample, rubrics=parts.rubrics, proxy=parts.proxy, now=now)
+            ),
+        ),
+        Tick(
+            name="rollup",
+            every=settings.rollup.every,
+            run=_threaded(lambda _: rollup.tick(store, settings.rollup, rubrics=parts.rubrics)),
+        ),
+        Tick(
+            name="detect",
+            every=settings.detect.every,
+            run=_threaded(lambda now: detect.tick(store, settings.detect, lateness=settings.rollup.lateness, now=now)),
+        ),
+        Tick(name="alert", every=settings.alert.every, run=alerting),
+        Tick(name="publish", every=settings.grafana.every, run=publishing),
+        Tick(
+            name="prune",
+            every=settings.retention.every,
+            run=_threaded(
+                lambda now: store.prune(
+                    text_before=now - settings.retention.text,
+                    fragments_before=now - settings.retention.spans,
+                    limit=_PRUNED_AT_ONCE,
+                )
+            ),
+        ),
+    ]
+    return tuple(ticks)
+
+
+def _threaded(work: Callable[[datetime], int]) -> Callable[[datetime], Awaitable[int]]:
+    """Stages are synchronous; the loop serves collectors meanwhile."""
+
+    async def run(now: datetime) -> int:
+        return await asyncio.to_thread(work, now)
+
+    return run

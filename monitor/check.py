@@ -1,0 +1,127 @@
+"""`rag-monitor check`: are the settings usable, and do store, judge and sinks answer. Changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from monitor.errors import ConfigError, MonitorError
+from monitor.grafana import GrafanaPublisher
+from monitor.model import ChatMessage
+from monitor.parts import build_channels, build_collectors, build_judge, build_metrics, load_dialects
+from monitor.settings import Settings
+from monitor.spans import Fragment
+from monitor.store.sql import open_store
+
+_OURS = ("monitor", "collectors")
+_PING = (ChatMessage(role="user", content='Reply with the JSON object {"ok": true} and nothing else.'),)
+_PING_TOKENS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """One part; `ok` is False when the monitor could not do its work with it."""
+
+    part: str
+    ok: bool
+    told: str
+    """What was found, or what is wrong and allowed; free of secrets."""
+
+
+async def check(settings: Settings) -> tuple[Checked, ...]:
+    """Return what was found about every part, in the order in which data flows."""
+    found = [_names(), await _tried("collectors", lambda: _collectors(settings))]
+    found.append(await _tried("store", lambda: asyncio.to_thread(_store, settings)))
+    found.append(await _tried("metrics", lambda: _metrics(settings)))
+    found.append(await _tried("judge", lambda: _judge(settings)))
+    found.append(await _tried("channels", lambda: _channels(settings)))
+    found.append(await _tried("grafana", lambda: _grafana(settings)))
+    return tuple(found)
+
+
+def _names() -> Checked:
+    owners = packages_distributions()
+    foreign = sorted({d for name in _OURS for d in owners.get(name, []) if d != "rag-monitor"})
+    if foreign:
+        told = f"{', '.join(foreign)} also ships a package named monitor or collectors; install us apart from it"
+        return Checked(part="installation", ok=False, told=told)
+    return Checked(part="installation", ok=True, told="no other distribution shadows our packages")
+
+
+async def _tried(part: str, look: Callable[[], Awaitable[str]]) -> Checked:
+    try:
+        return Checked(part=part, ok=True, told=await look())
+    except MonitorError as error:
+        return Checked(part=part, ok=False, told=str(error))
+
+
+class _Nowhere:
+    """A sink that is never put to: collectors are built to check their settings and not entered."""
+
+    async def put(self, fragments: Sequence[Fragment]) -> None:
+        raise ConfigError(f"checking: {len(fragments)} fragments arrived at a collector that was not entered")
+
+
+async def _collectors(settings: Settings) -> str:
+    built = build_collectors(settings, _Nowhere(), clock=lambda: datetime.now(UTC))
+    dialects = load_dialects(settings)
+    return f"{', '.join(built) or 'none'}; dialects {', '.join(d.name for d in dialects)}"
+
+
+def _store(settings: Settings) -> str:
+    try:
+        url = make_url(settings.store.url)
+    except ArgumentError:
+        raise ConfigError("store.url: not a SQLAlchemy URL, such as sqlite:///rag-monitor.db") from None
+    if url.get_backend_name() == "sqlite" and url.database and not Path(url.database).exists():
+        folder = Path(url.database).resolve().parent
+        if not folder.is_dir():
+            raise ConfigError(f"store.url: no folder {folder}")
+        return f"{url.database} does not exist yet and will be made at start"
+    store = open_store(settings.store.url, migrate=False)
+    try:
+        store.check()
+    finally:
+        store.close()
+    return f"{url.render_as_string(hide_password=True)} answers, its schema is current"
+
+
+async def _metrics(settings: Settings) -> str:
+    metrics = build_metrics(settings, build_judge(settings.judge), fence_key=b"check")
+    told = ", ".join(m.rubric.metric for m in metrics)
+    if settings.judge.kind == "offline":
+        return f"{told}; {', '.join(settings.metrics)} need a judge model (judge.kind: openai)"
+    return told
+
+
+async def _judge(settings: Settings) -> str:
+    judge = build_judge(settings.judge)
+    if judge is None:
+        return "offline: a lexical proxy; it sees answers that leave their documents, not small changes"
+    async with judge:
+        reply = await judge.ask(_PING, None, max_output_tokens=_PING_TOKENS)
+    return f"{reply.model} answered in {reply.latency.total_seconds():.2f} s"
+
+
+async def _channels(settings: Settings) -> str:
+    channels = build_channels(settings)
+    for channel in channels.values():
+        await channel.check()
+    return ", ".join(channels) or "none: alerts are only stored and shown"
+
+
+async def _grafana(settings: Settings) -> str:
+    if not settings.grafana.url:
+        return "not configured"
+    publisher = GrafanaPublisher(settings.grafana, clock=lambda: datetime.now(UTC))
+    try:
+        return await publisher.check()
+    finally:
+        await publisher.close()

@@ -1,0 +1,122 @@
+"""Drives all stages to completion at a given instant: what the clock does in `run`, at once for `replay` and `demo`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from monitor.parts import Parts
+from monitor.ports import Channel
+from monitor.spans import EPOCH
+from monitor.stages import alert, assemble, detect, rollup, sample
+from monitor.stages.score import Scorer
+
+_PAUSE = 0.2
+"""Seconds between looks for jobs that were given back for later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driven:
+    """What one drive did, and up to which window detection has looked."""
+
+    traces: int
+    samplings: int
+    outcomes: int
+    windows: int
+    detected_through: datetime | None
+
+
+async def drive(
+    parts: Parts,
+    *,
+    now: datetime,
+    detected_through: datetime | None = None,
+    channels: Mapping[str, Channel] | None = None,
+) -> Driven:
+    """Assemble, sample, score and roll up everything due at `now`, then detect and alert window by window up to it.
+
+    Detection looks at each window at the moment when it closes, so that alerts carry the times at which they would have
+    fired live; `detected_through` is where the drive before this one ended, None to begin with the first window stored.
+    """
+    settings = parts.settings
+    traces = samplings = outcomes = 0
+    while True:
+        assembled = await asyncio.to_thread(
+            assemble.tick,
+            parts.store,
+            settings.assemble,
+            now=now,
+            decode=parts.decode,
+            dialects=parts.dialects,
+            hash_user=parts.hash_user,
+        )
+        sampled = await asyncio.to_thread(
+            sample.tick, parts.store, settings.sample, rubrics=parts.rubrics, proxy=parts.proxy, now=now
+        )
+        scored = await _score(parts, now=now)
+        traces, samplings, outcomes = traces + assembled, samplings + sampled, outcomes + scored
+        if not (assembled or sampled or scored):
+            break
+    windows = await asyncio.to_thread(rollup.tick, parts.store, settings.rollup, rubrics=parts.rubrics)
+    through = await _detect(parts, now=now, after=detected_through, channels=channels or {})
+    return Driven(traces=traces, samplings=samplings, outcomes=outcomes, windows=windows, detected_through=through)
+
+
+async def _score(parts: Parts, *, now: datetime) -> int:
+    """Work off every job, waiting for those that a judge made wait: their time runs on from `now` at its usual pace."""
+    began = time.monotonic()
+
+    def clock() -> datetime:
+        return now + timedelta(seconds=time.monotonic() - began)
+
+    scorer = Scorer(
+        parts.store,
+        parts.metrics,
+        judge=parts.judge,
+        settings=parts.settings.score,
+        judge_timeout=parts.settings.judge.timeout,
+        clock=clock,
+    )
+    handled = await scorer.drain()
+    ours = [rubric.rubric_id for rubric in parts.rubrics]
+    # Jobs of another prompt or judge may be left from an earlier run; nobody here can work them off.
+    while (await asyncio.to_thread(parts.store.backlog, rubric_ids=ours)).jobs:
+        await asyncio.sleep(_PAUSE)
+        handled += await scorer.drain()
+    return handled
+
+
+async def _detect(
+    parts: Parts, *, now: datetime, after: datetime | None, channels: Mapping[str, Channel]
+) -> datetime | None:
+    settings = parts.settings
+    length, lateness = settings.rollup.window, settings.rollup.lateness
+    if after is None:
+        rollups = await asyncio.to_thread(parts.store.rollups)
+        if not rollups:
+            return None
+        after = min(r.start for r in rollups) + lateness
+    at = EPOCH + ((after - lateness - EPOCH) // length + 1) * length + lateness
+    while at <= now:
+        await _look(parts, now=at, channels=channels)
+        after, at = at, at + length
+    return after
+
+
+async def _look(parts: Parts, *, now: datetime, channels: Mapping[str, Channel]) -> None:
+    settings = parts.settings
+    await asyncio.to_thread(detect.tick, parts.store, settings.detect, lateness=settings.rollup.lateness, now=now)
+    await asyncio.to_thread(alert.tick, parts.store, settings.alert, channels=tuple(channels), now=now)
+    await alert.deliver(parts.store, channels, settings.alert, now=now)
+
+
+def settled(latest: datetime, parts: Parts) -> datetime:
+    """Return an instant at which everything that arrived by `latest` has settled and its windows are closed."""
+    settings = parts.settings
+    length = settings.rollup.window
+    quiet = latest + settings.assemble.quiet + timedelta(seconds=1)
+    end = EPOCH + ((latest - EPOCH) // length + 1) * length
+    return max(quiet, end + settings.rollup.lateness)

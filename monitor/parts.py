@@ -1,0 +1,156 @@
+"""Settings become the parts that `run`, `replay` and `demo` share: store, metrics, judge, dialects, keys."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import cast
+
+from collectors import _otlp, _turns
+from monitor import plugins
+from monitor.errors import ConfigError
+from monitor.judging import metric as prompt_metric
+from monitor.judging.client import OpenAIJudge
+from monitor.judging.offline import GroundednessProxy, Lex5
+from monitor.model import Rubric
+from monitor.ports import Channel, Clock, Collector, Dialect, Judge, Metric, Proxy, Sink
+from monitor.settings import JudgeSettings, PluginSection, Settings, plugin_config, secret
+from monitor.spans import Decoded, Fragment
+from monitor.store.sql import SqlStore, open_store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the stages work with."""
+
+    settings: Settings
+    store: SqlStore
+    metrics: tuple[Metric, ...]
+    judge: Judge | None
+    """None when every metric is computed in code."""
+    proxy: Proxy
+    dialects: tuple[Dialect, ...]
+    user_key: bytes
+
+    @property
+    def rubrics(self) -> tuple[Rubric, ...]:
+        """What is measured, in the order of the settings."""
+        return tuple(metric.rubric for metric in self.metrics)
+
+    def hash_user(self, user_id: str) -> str:
+        """Return the pseudonym that stands for a user in this store."""
+        return hashlib.blake2b(user_id.encode("utf-8", "replace"), key=self.user_key, digest_size=12).hexdigest()
+
+    def decode(self, fragment: Fragment) -> Decoded:
+        """Read a stored fragment; imported turns lose their user ids here, as captured ones do in assembly."""
+        if fragment.signal != "turns":
+            return _otlp.decode(fragment)
+        decoded = _turns.decode(fragment)
+        turns = (replace(t, user_id=self.hash_user(t.user_id)) if t.user_id else t for t in decoded.turns)
+        return replace(decoded, turns=tuple(turns))
+
+
+@asynccontextmanager
+async def open_parts(settings: Settings, *, migrate: bool = True) -> AsyncIterator[Parts]:
+    """Open the store and the judge, and close them in reverse.
+
+    Raises:
+        ConfigError: a setting cannot be used.
+        StoreUnavailable: the database cannot be opened.
+    """
+    dialects = load_dialects(settings)
+    judge = build_judge(settings.judge)
+    store = open_store(settings.store.url, migrate=migrate, window=settings.rollup.window)
+    try:
+        metrics = build_metrics(settings, judge, fence_key=store.key("fence"))
+        parts = Parts(
+            settings=settings,
+            store=store,
+            metrics=metrics,
+            judge=judge,
+            proxy=Lex5(),
+            dialects=dialects,
+            user_key=store.key("user"),
+        )
+        if judge is None:
+            yield parts
+        else:
+            async with judge:
+                yield parts
+    finally:
+        store.close()
+
+
+def build_judge(settings: JudgeSettings) -> OpenAIJudge | None:
+    """Return the judge model's client, or None for the offline judge."""
+    if settings.kind == "offline":
+        return None
+    key = secret(settings.api_key, settings.api_key_file, None, "judge.api_key")
+    if key is None and settings.base_url is None:
+        raise ConfigError(
+            "judge: kind openai needs api_key, api_key_file or OPENAI_API_KEY, or a base_url that takes no key"
+        )
+    return OpenAIJudge(
+        model=settings.model,
+        api_key=key,
+        base_url=settings.base_url,
+        timeout=settings.timeout,
+        input_usd_per_million=settings.input_usd_per_million,
+        output_usd_per_million=settings.output_usd_per_million,
+    )
+
+
+def build_metrics(settings: Settings, judge: Judge | None, *, fence_key: bytes) -> tuple[Metric, ...]:
+    """Return the metrics that can be measured: without a judge model only the lexical proxy."""
+    if judge is None:
+        return (GroundednessProxy(),)
+    return tuple(prompt_metric.load(name, judge_name=judge.name, fence_key=fence_key) for name in settings.metrics)
+
+
+def load_dialects(settings: Settings) -> tuple[Dialect, ...]:
+    """Return the telemetry conventions to read, in order of priority."""
+    kinds = settings.assemble.dialects if settings.assemble.dialects is not None else plugins.kinds("dialects")
+    loaded = []
+    for i, kind in enumerate(kinds):
+        module = plugins.load("dialects", kind, f"assemble.dialects[{i}]")
+        loaded.append(cast("Dialect", module.DIALECT))
+    return tuple(sorted(loaded, key=lambda dialect: dialect.priority))
+
+
+def build_collectors(settings: Settings, sink: Sink, *, clock: Clock) -> Mapping[str, Collector]:
+    """Return the configured collectors, not entered, by their names."""
+    built: dict[str, Collector] = {}
+    for i, section in enumerate(settings.collectors):
+        where = f"collectors[{i}]"
+        kind, name = _kind(section, where)
+        module = plugins.load("collectors", kind, f"{where}.kind")
+        config = plugin_config(module.Config, section, where)
+        if name in built:
+            raise ConfigError(f"{where}.name: {name!r} is taken; give collectors of one kind different names")
+        built[name] = cast("Collector", module.build(config, sink, clock))
+    return built
+
+
+def build_channels(settings: Settings) -> Mapping[str, Channel]:
+    """Return the configured alert channels by their names."""
+    built: dict[str, Channel] = {}
+    for i, section in enumerate(settings.channels):
+        where = f"channels[{i}]"
+        kind, name = _kind(section, where)
+        module = plugins.load("channels", kind, f"{where}.kind")
+        config = plugin_config(module.Config, section, where)
+        if name in built:
+            raise ConfigError(f"{where}.name: {name!r} is taken; give channels of one kind different names")
+        built[name] = cast("Channel", module.build(config, name))
+    return built
+
+
+def _kind(section: PluginSection, where: str) -> tuple[str, str]:
+    kind, name = section.get("kind"), section.get("name")
+    if not isinstance(kind, str):
+        raise ConfigError(f"{where}.kind: missing; every entry names its kind")
+    if name is not None and not isinstance(name, str):
+        raise ConfigError(f"{where}.name: expected a text, found {type(name).__name__}")
+    return kind, name or kind

@@ -1,0 +1,157 @@
+"""How the monitor itself is: what waits, what is wrong, and the numbers it exports about both."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Self
+
+from monitor.errors import StoreUnavailable
+from monitor.intake import Intake
+from monitor.ports import Backlog, Clock, Collector, Store
+from monitor.stages.publish import GAUGES, quality_gauges
+from monitor.telemetry import Gauge, Telemetry
+
+log = logging.getLogger(__name__)
+
+_EVERY = 5.0
+"""Seconds between looks at the backlog: a scrape must not cost queries."""
+_DAY = timedelta(hours=24)
+
+
+class Vitals(AbstractAsyncContextManager["Vitals"]):
+    """Keeps the latest look at the store, and answers scrapes and readiness from it."""
+
+    def __init__(self, store: Store, telemetry: Telemetry, *, clock: Clock) -> None:
+        self._store = store
+        self._telemetry = telemetry
+        self._clock = clock
+        self._backlog: Backlog | None = None
+        self._trouble: dict[str, str] = {}
+        self._sources: dict[str, Callable[[], Mapping[str, str]]] = {}
+        self._quality: Sequence[Gauge] = ()
+        self._looking: asyncio.Task[None] | None = None
+        telemetry.watch("waiting", self._waiting, description="Rows that wait for the next stage, by what they are")
+        telemetry.watch("waiting_seconds", self._ages, description="Age of the oldest waiting row, by what it is")
+        telemetry.watch("problem", self._problem_gauges, description="1 for everything that keeps us from our work")
+        for name, description in GAUGES.items():
+            telemetry.watch(name, self._quality_gauges, description=description)
+
+    async def __aenter__(self) -> Self:
+        """Look once, then every few seconds."""
+        await self._look()
+        self._looking = asyncio.create_task(self._keep_looking(), name="vitals")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop looking."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+
+    def problems(self) -> Mapping[str, str]:
+        """Return what is wrong now, part -> reason; empty when the monitor can do its work."""
+        found = dict(self._trouble)
+        for name, health in self._sources.items():
+            for problem, reason in health().items():
+                found[f"{name}.{problem}"] = reason
+        return found
+
+    def watch_intake(self, intake: Intake) -> None:
+        """Export the intake's numbers and count its problems."""
+        self._sources["intake"] = intake.health
+        watch = self._telemetry.watch
+        watch(
+            "received",
+            lambda: [
+                Gauge(name="received", value=intake.stats().spans, labels={"signal": "traces"}),
+                Gauge(name="received", value=intake.stats().log_records, labels={"signal": "logs"}),
+                Gauge(name="received", value=intake.stats().turns, labels={"signal": "turns"}),
+            ],
+            description="Spans, log records and imported turns made durable, each delivery counted",
+            counter=True,
+        )
+        watch(
+            "intake_pending_bytes",
+            lambda: [Gauge(name="intake_pending_bytes", value=intake.stats().pending_bytes)],
+            description="Payload that waits for its commit",
+        )
+        watch(
+            "intake_commit_seconds",
+            lambda: [Gauge(name="intake_commit_seconds", value=intake.stats().last_commit.total_seconds())],
+            description="Duration of the latest commit",
+        )
+        watch(
+            "intake_refused",
+            lambda: [Gauge(name="intake_refused", value=intake.stats().refused)],
+            description="Batches refused because too much was waiting",
+            counter=True,
+        )
+        watch(
+            "intake_failed",
+            lambda: [
+                Gauge(name="intake_failed", value=count, labels={"reason": reason})
+                for reason, count in intake.stats().failed_batches.items()
+            ],
+            description="Transactions that failed, by reason",
+            counter=True,
+        )
+
+    def watch_collector(self, name: str, collector: Collector) -> None:
+        """Count the collector's problems."""
+        self._sources[name] = collector.health
+
+    def refresh_quality(self, *, lateness: timedelta, now: datetime) -> None:
+        """Read trends and alerts anew for the next scrapes."""
+        recent = self._store.rollups(since=now - lateness - _DAY - timedelta(hours=1))
+        self._quality = quality_gauges(recent, self._store.alerts(), lateness=lateness, now=now)
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.sleep(_EVERY)
+            await self._look()
+
+    async def _look(self) -> None:
+        try:
+            self._backlog = await asyncio.to_thread(self._store.backlog)
+        except StoreUnavailable as error:
+            if self._trouble.get("store") != error.reason:
+                log.warning("store: %s", error.reason)
+            self._trouble["store"] = error.reason
+        else:
+            self._trouble.pop("store", None)
+
+    def _waiting(self) -> list[Gauge]:
+        b = self._backlog
+        if b is None:
+            return []
+        counts = {"fragments": b.fragments, "turns": b.turns, "jobs": b.jobs, "windows": b.windows}
+        return [Gauge(name="waiting", value=n, labels={"what": what}) for what, n in counts.items()]
+
+    def _ages(self) -> list[Gauge]:
+        b = self._backlog
+        if b is None:
+            return []
+        now = self._clock()
+        oldest = {"fragments": b.oldest_fragment_at, "jobs": b.oldest_job_at}
+        return [
+            Gauge(
+                name="waiting_seconds",
+                value=max(0.0, (now - at).total_seconds()) if at else 0.0,
+                labels={"what": what},
+            )
+            for what, at in oldest.items()
+        ]
+
+    def _problem_gauges(self) -> list[Gauge]:
+        # The reason is for people and may hold times; as a label it would make a new series each time.
+        return [Gauge(name="problem", value=1, labels={"part": part}) for part in self.problems()]
+
+    def _quality_gauges(self) -> Sequence[Gauge]:
+        return self._quality
