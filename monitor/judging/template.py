@@ -23,7 +23,6 @@ LISTS: Mapping[str, frozenset[str]] = {
 """What `{{#name}}` may name, and the fields of an item."""
 
 _TAG = re.compile(r"\{\{\s*([#/]?)\s*([^{}\s]*)\s*\}\}")
-_ALONE = re.compile(r"(?m)^[ \t]*(\{\{\s*[#/][^{}]*\}\})[ \t]*\n")
 _BRACES = re.compile(r"\{\{|\}\}")
 
 Fields: TypeAlias = Mapping[str, str]
@@ -62,7 +61,7 @@ def parse(text: str, *, where: str, line: int = 1) -> Template:
     Raises:
         ConfigError: a placeholder is unknown, a section is not closed, or braces belong to no tag.
     """
-    reader = _Reader(_ALONE.sub(r"\1", text), where, line)
+    reader = _Reader(text, where, line)
     parts, _ = reader.read(0, "", frozenset())
     return Template(parts=parts, names=frozenset(reader.names))
 
@@ -78,15 +77,16 @@ class _Reader:
         """Return the parts up to the end of `section` ("" for the whole text) and where reading goes on."""
         parts: list[_Part] = []
         while tag := _TAG.search(self._text, start):
-            parts.append(self._literal(start, tag.start()))
             kind, name = tag[1], tag[2]
-            start = tag.end()
+            begin, end = self._extent(tag) if kind else tag.span()
+            parts.append(self._literal(start, begin))
+            start = end
             if kind == "/":
                 if name != section:
                     raise self._error(tag.start(), f"{{{{/{name}}}}} closes {section or 'nothing'!r}")
                 return tuple(parts), start
             if kind == "#":
-                inner, start = self._section(tag, name, fields)
+                inner, start = self._section(tag, end, fields)
                 parts.append(inner)
                 continue
             if name not in fields:
@@ -98,10 +98,19 @@ class _Reader:
         parts.append(self._literal(start, len(self._text)))
         return tuple(parts), len(self._text)
 
-    def _section(self, tag: re.Match[str], name: str, fields: frozenset[str]) -> tuple[_Section, int]:
+    def _extent(self, tag: re.Match[str]) -> tuple[int, int]:
+        """Return where the tag begins and ends: with its whole line when it is alone on it."""
+        line_start = self._text.rfind("\n", 0, tag.start()) + 1
+        line_end = self._text.find("\n", tag.end())
+        line_end = len(self._text) if line_end < 0 else line_end + 1
+        around = self._text[line_start : tag.start()] + self._text[tag.end() : line_end]
+        return tag.span() if around.strip() else (line_start, line_end)
+
+    def _section(self, tag: re.Match[str], start: int, fields: frozenset[str]) -> tuple[_Section, int]:
+        name = tag[2]
         self._known(tag, name, VALUES | LISTS.keys())
         self.names.add(name)
-        inner, end = self.read(tag.end(), name, fields | LISTS.get(name, frozenset()))
+        inner, end = self.read(start, name, fields | LISTS.get(name, frozenset()))
         return _Section(name, inner), end
 
     def _literal(self, start: int, end: int) -> str:

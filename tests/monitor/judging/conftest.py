@@ -1,0 +1,77 @@
+"""A judge over loopback, and prompt files made for a test."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from judge_server import JudgeServer
+
+from monitor.judging.client import OpenAIJudge
+
+
+@pytest.fixture
+def judge_server() -> Iterator[JudgeServer]:
+    """A server that judges by script."""
+    server = JudgeServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def new_judge(judge_server: JudgeServer) -> Callable[..., OpenAIJudge]:
+    """Makes clients of the server, not entered."""
+
+    def make(*, timeout: timedelta = timedelta(seconds=10)) -> OpenAIJudge:
+        return OpenAIJudge(
+            model="judge-1",
+            api_key="secret-key",
+            base_url=judge_server.url,
+            timeout=timeout,
+            input_usd_per_million=1.0,
+            output_usd_per_million=4.0,
+        )
+
+    return make
+
+
+_PROMPT = """---
+id: tone
+version: 1
+title: Tone
+needs: [query, response]
+scale: {type: integer, min: 1, max: 5}
+defect: {score_lte: 2}
+schema: tone.schema.json
+placeholders_required: [fence, response]
+---
+[system]
+You grade tone between two {{fence}} marks: the reason first, then the score.
+[user]
+{{#documents}}
+<{{id}}> {{content}}
+{{/documents}}
+{{fence}}
+{{response}}
+{{fence}}
+"""
+_SCHEMA = """{"name": "tone", "strict": true, "schema": {"type": "object", "additionalProperties": false,
+"required": ["reason", "score"], "properties": {"reason": {"type": "string"},
+"score": {"type": "integer", "enum": [1, 2, 3, 4, 5]}}}}"""
+
+
+@pytest.fixture
+def prompt_file(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a prompt file with its schema, changed by replacing texts, and returns its path."""
+
+    def write(*changes: tuple[str, str], schema: str = _SCHEMA) -> Path:
+        text = _PROMPT
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        (tmp_path / "tone.schema.json").write_text(schema, encoding="utf-8")
+        path = tmp_path / "tone.md"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write

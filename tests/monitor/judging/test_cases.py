@@ -1,0 +1,125 @@
+"""The recorded judge cases: a turn, scripted replies, and what must come of it."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from judge_server import JudgeServer, Step
+from judged_turn import judged_turn
+
+from monitor.judging.client import OpenAIJudge
+from monitor.judging.dialogue import Answer, converse
+from monitor.judging.metric import PromptMetric, load
+from monitor.judging.quoting import CONTEXT_TRUNCATED, fence
+from monitor.model import Citation, Finding, Reason, Turn
+
+pytestmark = pytest.mark.shared
+
+# The cases' judges answer with a score and a reason, so a metric of that form is asked.
+_CHANGES = (
+    ("id: tone", "id: case"),
+    ("[query, response]", "[query, response, citations]"),
+    ("You grade tone", "You check groundedness"),
+)
+_REASONS = {
+    "error:content_filter": Reason.CONTENT_FILTER,
+    "error:refused": Reason.REFUSED,
+    "error:invalid_score": Reason.UNREADABLE,
+}
+
+Case = dict[str, Any]
+
+
+@pytest.fixture
+def metric(prompt_file: Callable[..., Path]) -> PromptMetric:
+    """A groundedness metric whose judge gives a score and a reason."""
+    return load(str(prompt_file(*_CHANGES)), judge_name="openai:judge-1")
+
+
+def _case(shared: Path, name: str) -> Case:
+    found: Case = json.loads((shared / "cases" / "payloads" / f"{name}-A.judge.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _turn(case: Case) -> Turn:
+    turn = case["turn"]
+    citations = [Citation(id=c["id"], content=c["content"]) for c in turn["citations"]]
+    return judged_turn(turn["response"], *citations, query=turn["query"])
+
+
+def _play(case: Case, metric: PromptMetric, server: JudgeServer, judge: OpenAIJudge, *, turns: int = 1) -> list[Answer]:
+    server.script(*(Step(status=s["status"], body=s["body"], headers=s["headers"]) for s in case["script"]))
+
+    async def conversation() -> list[Answer]:
+        async with judge:
+            return [await converse(metric, _turn(case), judge) for _ in range(turns)]
+
+    return asyncio.run(conversation())
+
+
+def _score(answer: Answer) -> float | None:
+    assert isinstance(answer.result, Finding)
+    return answer.result.score
+
+
+def test_parameters_not_taken(
+    shared: Path, metric: PromptMetric, judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]
+) -> None:
+    """J01: one resend with the other parameter, and the next turn needs one call."""
+    case = _case(shared, "J01")
+    first, _ = _play(case, metric, judge_server, new_judge(), turns=2)
+    assert case["expect"]["score"] == _score(first)
+    assert case["expect"]["calls"] + case["expect"]["next_turn_calls"] == len(judge_server.asked)
+
+
+@pytest.mark.parametrize("name", ["J02", "J06", "J07"])
+def test_without_a_score(
+    shared: Path, metric: PromptMetric, judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge], name: str
+) -> None:
+    """J02, J06, J07: filtered, impossible and refused judgements have a reason and no score."""
+    case = _case(shared, name)
+    (answer,) = _play(case, metric, judge_server, new_judge())
+    assert _REASONS[case["expect"]["status"]] == answer.result
+    assert len(case["script"]) == len(judge_server.asked)
+
+
+@pytest.mark.parametrize("name", ["J05", "J08", "J10", "J11"])
+def test_with_a_score(
+    shared: Path, metric: PromptMetric, judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge], name: str
+) -> None:
+    """J05, J08, J10, J11: fenced, cut-off, foreign and hostile judgements have the judge's own score."""
+    case = _case(shared, name)
+    (answer,) = _play(case, metric, judge_server, new_judge())
+    assert case["expect"]["score"] == _score(answer)
+    assert len(case["script"]) == len(judge_server.asked)
+    assert case["expect"].get("prompt_contains", "") in judge_server.asked[0].prompt
+
+
+def test_hostile_text_in_the_prompt(
+    shared: Path, metric: PromptMetric, judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]
+) -> None:
+    """J11: the rubric is no part of the judged text, which stands whole between marks it cannot know."""
+    case = _case(shared, "J11")
+    _play(case, metric, judge_server, new_judge())
+    system, user = (message["content"] for message in judge_server.asked[0].body["messages"])
+    mark = fence(metric.fence_key, "turn-1")
+    assert "the reason first" in system
+    assert case["turn"]["response"] not in system
+    assert f"{mark}\n{case['turn']['response']}\n{mark}" in user
+
+
+def test_prompt_too_long(
+    shared: Path, metric: PromptMetric, judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]
+) -> None:
+    """J12: one retry with all documents cut fairly, their ids kept and the answer whole."""
+    case = _case(shared, "J12")
+    (answer,) = _play(case, metric, judge_server, new_judge())
+    assert isinstance(answer.result, Finding)
+    assert (5.0, {CONTEXT_TRUNCATED}) == (answer.result.score, answer.result.flags)
+    first, second = (asked.prompt for asked in judge_server.asked)
+    assert len(second) < len(first)
+    assert all(f"<{c['id']}> {c['content'][:60]}" in second for c in case["turn"]["citations"])
+    assert case["turn"]["response"] in second

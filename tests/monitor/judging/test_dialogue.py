@@ -1,0 +1,154 @@
+"""One job's conversation with a judge, over loopback."""
+
+import asyncio
+import json
+from collections.abc import Callable
+
+import pytest
+from judge_server import JudgeServer, completion, refusal
+from judged_turn import judged_turn
+
+from monitor.judging.client import OpenAIJudge
+from monitor.judging.dialogue import MOST_CALLS, Answer, converse
+from monitor.judging.metric import load
+from monitor.judging.offline import GroundednessProxy
+from monitor.judging.quoting import CONTEXT_TRUNCATED
+from monitor.model import Finding, Reason, Turn
+
+NewJudge = Callable[..., OpenAIJudge]
+_GOOD = json.dumps({"reason": "r", "score": 4})
+
+
+def _converse(judge: OpenAIJudge, turn: Turn | None = None, *, metric: str = "relevance") -> Answer:
+    async def conversation() -> Answer:
+        async with judge:
+            return await converse(load(metric, judge_name=judge.name), turn or judged_turn(), judge)
+
+    return asyncio.run(conversation())
+
+
+def _score(answer: Answer) -> float | None:
+    assert isinstance(answer.result, Finding)
+    return answer.result.score
+
+
+def test_first_try(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """A readable reply ends it, and the exchange keeps what was asked, what came back and what it cost."""
+    judge_server.script(completion(_GOOD))
+    answer = _converse(new_judge())
+    assert 4.0 == _score(answer)
+    exchange = answer.exchange
+    assert (1, 100, 10, _GOOD, "judge-1", "fp_1") == (
+        exchange.calls,
+        exchange.input_tokens,
+        exchange.output_tokens,
+        exchange.reply,
+        exchange.judge_model,
+        exchange.fingerprint,
+    )
+    assert exchange.prompt.startswith("[system]\nYou grade how well")
+    assert "Refunds are paid within 14 days." in exchange.prompt
+    assert 1 == len(judge_server.asked)
+
+
+def test_repair(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """An unreadable reply is shown to the judge once, as data, with what was wrong about it; both calls are counted."""
+    judge_server.script(completion("I would say 4."), completion(_GOOD))
+    answer = _converse(new_judge())
+    assert 4.0 == _score(answer)
+    assert (2, 200) == (answer.exchange.calls, answer.exchange.input_tokens)
+    first, second = judge_server.asked
+    assert [m["role"] for m in first.body["messages"]] == [m["role"] for m in second.body["messages"]]
+    note = second.body["messages"][1]["content"].removeprefix(first.body["messages"][1]["content"])
+    assert "the reply holds no JSON object. Return only the JSON object" in note
+    assert "I would say 4." in note
+
+
+def test_repair_of_missing_sentences(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """A reply that leaves sentences out is asked for again by their numbers."""
+    judge_server.script(completion('{"sentences": []}'))
+    answer = _converse(new_judge(), judged_turn("One. Two."), metric="groundedness")
+    assert 5.0 == _score(answer)
+    assert "sentences without a verdict: 1, 2" in judge_server.asked[1].prompt
+
+
+def test_unreadable_twice(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """A second unreadable reply ends it without a score; the reply is kept, and the reason quotes nothing of it."""
+    judge_server.script(completion("PRIVATE 4"), completion("PRIVATE 5"))
+    answer = _converse(new_judge())
+    assert Reason.UNREADABLE == answer.result
+    assert "PRIVATE 5" == answer.exchange.reply
+    assert "no_json: the reply holds no JSON object" == answer.detail
+    assert 2 == len(judge_server.asked)
+
+
+def test_cut_off(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """A cut-off reply is asked for again with twice the room, and never read."""
+    judge_server.script(completion('{"score": 1', finish_reason="length"), completion(_GOOD))
+    assert 4.0 == _score(_converse(new_judge()))
+    first, second = (asked.body["max_tokens"] for asked in judge_server.asked)
+    assert 2 * first == second
+
+
+def test_cut_off_twice(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """A reply that is cut off again ends it."""
+    judge_server.script(*[completion(_GOOD, finish_reason="length")] * 2)
+    assert Reason.TRUNCATED == _converse(new_judge()).result
+    assert 2 == len(judge_server.asked)
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        (completion(None, refusal="I can't help with that."), Reason.REFUSED),
+        (completion("I'm sorry, but I can't assist with that."), Reason.REFUSED),
+        (completion("", finish_reason="content_filter"), Reason.CONTENT_FILTER),
+        (refusal(400, code="content_filter"), Reason.CONTENT_FILTER),
+        (refusal(401), Reason.REJECTED),
+    ],
+)
+def test_no_second_try(judge_server: JudgeServer, new_judge: NewJudge, step: object, reason: Reason) -> None:
+    """Refusals, filters and rejections are outcomes after one call."""
+    judge_server.script(step)  # type: ignore[arg-type]
+    assert reason == _converse(new_judge()).result
+    assert 1 == len(judge_server.asked)
+
+
+def test_prompt_too_long(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """A prompt too long for the model is asked once more with half of the documents' text; the answer stays whole."""
+    judge_server.script(refusal(400, "maximum context length", code="context_length_exceeded"))
+    documents = [f"Head {number}. " + f"Fact {number}. " * 200 for number in range(10)]
+    turn = judged_turn("The whole answer. " * 20, *documents)
+    answer = _converse(new_judge(), turn, metric="groundedness")
+    assert isinstance(answer.result, Finding)
+    assert {CONTEXT_TRUNCATED} == answer.result.flags
+    first, second = (asked.prompt for asked in judge_server.asked)
+    assert len(second) < 0.7 * len(first)
+    assert all(f'id="kb-{number + 1}"> \nHead {number}. ' in second for number in range(10))
+    assert second.count("The whole answer.") == first.count("The whole answer.") == 20
+
+
+def test_prompt_too_long_without_documents(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """When there is nothing to cut, or cutting does not help, the turn is rejected."""
+    judge_server.script(*[refusal(413)] * 2)
+    answer = _converse(new_judge(), judged_turn("Yes it is.", "word " * 500), metric="groundedness")
+    assert Reason.REJECTED == answer.result
+    assert 2 == len(judge_server.asked)
+
+
+def test_worst_case(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """Whatever an endpoint does, a job ends within the promised number of calls."""
+    judge_server.script(
+        refusal(413), completion("prose"), completion("", finish_reason="length"), completion("more prose")
+    )
+    answer = _converse(new_judge(), judged_turn("Yes it is.", "word " * 500), metric="groundedness")
+    assert Reason.UNREADABLE == answer.result
+    assert MOST_CALLS == len(judge_server.asked)
+
+
+def test_nothing_to_ask(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """A metric computed in code, and an answer without sentences, cost no call."""
+    assert Reason.NO_CLAIMS == _converse(new_judge(), judged_turn("..."), metric="groundedness").result
+    proxied = asyncio.run(converse(GroundednessProxy(), judged_turn(), new_judge()))
+    assert isinstance(proxied.result, Finding)
+    assert [] == judge_server.asked
