@@ -1,0 +1,407 @@
+"""Jobs become outcomes, with a real store and a judge over loopback."""
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from deadline import wait_until
+from judge_server import JudgeServer, Step, completion, refusal
+from judged_turn import ASKED_AT, judged_turn
+
+from monitor.errors import ConfigError
+from monitor.judging.client import OpenAIJudge
+from monitor.judging.metric import load
+from monitor.judging.offline import GroundednessProxy
+from monitor.model import ChatMessage, Finding, Job, Outcome, Reason, Reply, Rubric, Turn, Unscored, Verdict
+from monitor.ports import Metric
+from monitor.settings import SampleSettings, ScoreSettings
+from monitor.spans import Assembly
+from monitor.stages import sample
+from monitor.stages.score import COUNTERS, Scorer
+from monitor.store.sql import SqlStore, open_store
+
+NOW = ASKED_AT + timedelta(minutes=1)
+RELEVANCE = load("relevance", judge_name="openai:judge-1")
+GROUNDEDNESS = load("groundedness", judge_name="openai:judge-1")
+PROXY = GroundednessProxy()
+QUICK = ScoreSettings(concurrency=4, attempts=3, backoff=timedelta(seconds=10))
+
+
+class Bench:
+    """A store with turns, a judge server, and a clock that stands still until it is moved."""
+
+    def __init__(self, store: SqlStore, server: JudgeServer) -> None:
+        self.store = store
+        self.server = server
+        self.now = NOW
+
+    def keep(self, *turns: Turn, metrics: Sequence[Metric] = (RELEVANCE,)) -> None:
+        """Store turns and sample all of them."""
+        self.store.replace_turns([Assembly(trace_id=t.trace_id, through=1, turns=(t,)) for t in turns], now=NOW)
+        rubrics = [metric.rubric for metric in metrics]
+        sample.tick(self.store, SampleSettings(), rubrics=rubrics, proxy=None, now=self.now)
+
+    def judge(self, *, timeout: timedelta = timedelta(seconds=10)) -> OpenAIJudge:
+        """A client of the server, not entered."""
+        return OpenAIJudge(
+            model="judge-1",
+            api_key="k",
+            base_url=self.server.url,
+            timeout=timeout,
+            input_usd_per_million=1.0,
+            output_usd_per_million=4.0,
+        )
+
+    def drain(
+        self,
+        *metrics: Metric,
+        settings: ScoreSettings = QUICK,
+        timeout: timedelta = timedelta(seconds=10),
+    ) -> Scorer:
+        """Work off what is due at the clock's time."""
+
+        async def work() -> Scorer:
+            async with self.judge(timeout=timeout) as judge:
+                scorer = self.scorer(*metrics or (RELEVANCE,), judge=judge, settings=settings)
+                await scorer.drain()
+                return scorer
+
+        return asyncio.run(work())
+
+    def scorer(self, *metrics: Metric, judge: OpenAIJudge | None, settings: ScoreSettings = QUICK) -> Scorer:
+        """A scorer over the store, on the clock."""
+        return Scorer(
+            self.store,
+            metrics,
+            judge=judge,
+            settings=settings,
+            judge_timeout=timedelta(seconds=10),
+            clock=lambda: self.now,
+        )
+
+    def outcome(self, turn_id: str = "turn-1") -> Outcome | None:
+        """The one outcome of a turn, if there is one."""
+        return next(iter(self.store.outcomes(turn_id)), None)
+
+    def reason(self, turn_id: str = "turn-1") -> Reason | None:
+        """Why a turn is unscored; None when it has no outcome or a score."""
+        outcome = self.outcome(turn_id)
+        return outcome.reason if isinstance(outcome, Unscored) else None
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """A bench with an empty store."""
+    store = open_store(f"sqlite:///{tmp_path / 'store.db'}")
+    server = JudgeServer()
+    yield Bench(store, server)
+    server.close()
+    store.close()
+
+
+def test_verdict(bench: Bench) -> None:
+    """A job becomes a verdict that keeps what was asked, what was said and what it cost."""
+    bench.keep(judged_turn())
+    bench.drain()
+    verdict = bench.outcome()
+    assert isinstance(verdict, Verdict)
+    assert (5.0, False, "it answers") == (verdict.finding.score, verdict.finding.defect, verdict.finding.reason)
+    assert (1, 100, 10, "judge-1") == (
+        verdict.exchange.calls,
+        verdict.exchange.input_tokens,
+        verdict.exchange.output_tokens,
+        verdict.exchange.judge_model,
+    )
+    assert "Refunds are paid within 14 days." in verdict.exchange.prompt
+    assert '"score": 5' in verdict.exchange.reply
+    assert 0 == bench.store.backlog().jobs
+
+
+def test_many_turns(bench: Bench) -> None:
+    """Every turn is judged once for every metric, and every outcome is counted."""
+    turns = [judged_turn(name=str(number)) for number in range(30)]
+    metrics = (RELEVANCE, GROUNDEDNESS, PROXY)
+    bench.keep(*turns, metrics=metrics)
+    scorer = bench.drain(*metrics)
+    assert 60 == len(bench.server.asked)
+    assert {3} == {len(bench.store.outcomes(turn.turn_id)) for turn in turns}
+    totals = {(g.name, *g.labels.values()): g.value for g in scorer.counters()}
+    assert 30 == totals["jobs_finished_total", "groundedness_proxy", "scored"]
+    assert 30 == totals["judge_calls_total", "relevance"]
+    assert 6000 == totals["judge_tokens_total", "input"]
+    assert pytest.approx(60 * 140e-6) == totals["judge_cost_usd_total",]
+    assert {gauge.name for gauge in scorer.counters()} <= COUNTERS.keys()
+
+
+def test_code_needs_no_judge(bench: Bench) -> None:
+    """A metric computed in code is worked off without a judge."""
+    bench.keep(*(judged_turn(name=str(number)) for number in range(300)), metrics=[PROXY])
+    assert 300 == asyncio.run(bench.scorer(PROXY, judge=None).drain())
+    verdict = bench.outcome("turn-299")
+    assert isinstance(verdict, Verdict)
+    assert not verdict.finding.defect
+
+
+def test_no_judge_for_a_metric_that_asks_one(bench: Bench) -> None:
+    """A metric that asks a judge cannot be configured without one."""
+    with pytest.raises(ConfigError, match="relevance asks a judge model"):
+        bench.scorer(RELEVANCE, judge=None)
+
+
+def test_turn_without_documents(bench: Bench) -> None:
+    """J09: without documents groundedness is unscored and costs no call, while relevance is judged."""
+    turn = replace(judged_turn(), citations=())
+    bench.keep(turn, metrics=[RELEVANCE, GROUNDEDNESS])
+    bench.drain(RELEVANCE, GROUNDEDNESS)
+    found = {o.job.metric: o.reason if isinstance(o, Unscored) else None for o in bench.store.outcomes("turn-1")}
+    assert {"groundedness": Reason.NO_CONTEXT, "relevance": None} == found
+    assert 1 == len(bench.server.asked)
+
+
+def test_pause(bench: Bench) -> None:
+    """J03: after a 429 nobody asks before the pause is over, and each job still costs one call and one attempt."""
+    bench.server.script(refusal(429, retry_after="0.5"))
+    bench.keep(*(judged_turn(name=str(number)) for number in range(6)))
+    scorer = bench.drain(settings=ScoreSettings(concurrency=1, attempts=1))
+    first, *later = [asked.at for asked in bench.server.asked]
+    assert 6 == len(later)
+    assert all(at - first >= 0.5 for at in later)
+    assert all(isinstance(bench.outcome(f"turn-{number}"), Verdict) for number in range(6))
+    assert 1 == {g.name: g.value for g in scorer.counters()}["judge_pauses_total"]
+
+
+def test_long_pause(bench: Bench) -> None:
+    """A pause too long to wait for gives the job back for then, and never uses the job up."""
+    bench.keep(judged_turn())
+    for _ in range(QUICK.attempts + 2):
+        bench.server.script(refusal(429, retry_after="300"))
+        bench.drain()
+        assert bench.outcome() is None
+        bench.drain()
+        bench.now += timedelta(seconds=301)
+    assert QUICK.attempts + 2 == len(bench.server.asked)
+    bench.drain()
+    assert isinstance(bench.outcome(), Verdict)
+
+
+def test_hanging_endpoint(bench: Bench) -> None:
+    """J04: each attempt ends at the deadline, the next waits twice as long, and the last ends the job as a time-out."""
+    bench.keep(judged_turn())
+    bench.server.script(*[Step(hang=True)] * QUICK.attempts)
+    for wait in (10, 20):
+        bench.drain(timeout=timedelta(seconds=0.2))
+        assert bench.outcome() is None
+        asked = len(bench.server.asked)
+        bench.now += timedelta(seconds=wait - 1)
+        bench.drain(timeout=timedelta(seconds=0.2))
+        assert asked == len(bench.server.asked)
+        bench.now += timedelta(seconds=2)
+    bench.drain(timeout=timedelta(seconds=0.2))
+    assert Reason.TIMEOUT == bench.reason()
+    assert QUICK.attempts == len(bench.server.asked)
+
+
+def test_broken_endpoint(bench: Bench) -> None:
+    """An endpoint that fails on every attempt ends the job as unavailable."""
+    bench.keep(judged_turn())
+    bench.server.script(*[refusal(500)] * QUICK.attempts)
+    for _ in range(QUICK.attempts):
+        bench.drain()
+        bench.now += timedelta(minutes=5)
+    assert Reason.UNAVAILABLE == bench.reason()
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        (refusal(400, code="content_filter"), Reason.CONTENT_FILTER),
+        (refusal(404, code="model_not_found"), Reason.REJECTED),
+        (completion(None, refusal="No."), Reason.REFUSED),
+    ],
+)
+def test_one_turn_fails(bench: Bench, step: Step, reason: Reason) -> None:
+    """J02: a turn that cannot be judged has its reason after one call, and the other turns go on."""
+    bench.server.script(step)
+    bench.keep(*(judged_turn(name=str(number)) for number in range(4)))
+    bench.drain(settings=ScoreSettings(concurrency=1))
+    reasons = [bench.reason(f"turn-{number}") for number in range(4)]
+    assert [None, None, None, reason] == sorted(reasons, key=lambda found: found is not None)
+    assert 4 == len(bench.server.asked)
+
+
+def test_unreadable_reply_is_kept(bench: Bench) -> None:
+    """J06: an impossible score is asked for again once, then unscored; the raw reply is kept."""
+    bench.server.script(completion('{"score": 90}'), completion('{"score": 999999999999, "reason": "r"}'))
+    bench.keep(judged_turn())
+    bench.drain()
+    outcome = bench.outcome()
+    assert isinstance(outcome, Unscored)
+    assert Reason.UNREADABLE == outcome.reason
+    assert "score: expected one of 1, 2, 3, 4, 5, found a larger number" in outcome.detail
+    assert '{"score": 999999999999, "reason": "r"}' == outcome.exchange.reply
+
+
+def test_old_turn(bench: Bench) -> None:
+    """A job of a turn that is too old expires without a call."""
+    bench.keep(judged_turn(), metrics=[RELEVANCE, PROXY])
+    bench.now += timedelta(days=3)
+    bench.drain(RELEVANCE, PROXY)
+    assert {Reason.EXPIRED} == {o.reason for o in bench.store.outcomes("turn-1") if isinstance(o, Unscored)}
+    assert [] == bench.server.asked
+
+
+_FAULTY = Rubric(metric="faulty", rubric_id="faulty-1", needs=frozenset({"response"}), scale_min=1, scale_max=5)
+
+
+@dataclass(frozen=True)
+class FaultyMetric:
+    """A metric with a bug that quotes the turn in its exception."""
+
+    max_output_tokens: int
+    rubric: Rubric = _FAULTY
+    schema: Mapping[str, object] | None = None
+
+    def messages(self, turn: Turn) -> tuple[ChatMessage, ...]:
+        """Ask about nothing in particular."""
+        return (ChatMessage(role="user", content=turn.turn_id),) if self.max_output_tokens else ()
+
+    def read(self, turn: Turn, reply: Reply | None) -> Finding | Reason:
+        """Fail."""
+        raise KeyError(turn.response, reply)
+
+
+@pytest.mark.parametrize("max_output_tokens", [0, 10])
+def test_fault_of_ours(bench: Bench, caplog: pytest.LogCaptureFixture, max_output_tokens: int) -> None:
+    """A fault of ours is logged and counted without user text, and ends the job as internal."""
+    metric = FaultyMetric(max_output_tokens)
+    bench.keep(judged_turn("PRIVATE"), metrics=[metric])
+    counted: set[str] = set()
+    with caplog.at_level(logging.ERROR):
+        for _ in range(QUICK.attempts):
+            counted |= {gauge.name for gauge in bench.drain(metric).counters()}
+            bench.now += timedelta(minutes=5)
+    assert Reason.INTERNAL == bench.reason()
+    assert "judging faulty of turn turn-1: KeyError at" in caplog.text
+    assert "PRIVATE" not in caplog.text
+    assert {"jobs_failed_total", "jobs_finished_total"} <= counted
+
+
+def test_rubric_that_is_no_longer_configured(bench: Bench) -> None:
+    """Jobs of a replaced prompt do not wait for ever."""
+    bench.keep(judged_turn(), metrics=[GROUNDEDNESS])
+    bench.drain(RELEVANCE)
+    outcome = bench.outcome()
+    assert isinstance(outcome, Unscored)
+    assert (Reason.EXPIRED, "its rubric is not configured") == (outcome.reason, outcome.detail)
+
+
+def test_content_that_changed_while_judging(bench: Bench) -> None:
+    """A verdict on replaced content is dropped; the new content waits to be sampled."""
+    turn = judged_turn()
+    bench.keep(turn)
+    changed = judged_turn("Within 30 days.")
+
+    def replaced(_: dict[str, object]) -> str:
+        bench.store.replace_turns([Assembly(trace_id=turn.trace_id, through=2, turns=(changed,))], now=NOW)
+        return json.dumps({"reason": "r", "score": 5})
+
+    bench.server.answer = replaced
+    bench.drain()
+    assert bench.outcome() is None
+    assert (0, 1) == (bench.store.backlog().jobs, bench.store.backlog().turns)
+
+
+def test_run_until_stopped(bench: Bench) -> None:
+    """A running scorer takes what comes, and stops when told, with nothing leased."""
+
+    async def live() -> None:
+        stop = asyncio.Event()
+        async with bench.judge() as judge:
+            scorer = bench.scorer(RELEVANCE, PROXY, judge=judge)
+            running = asyncio.create_task(scorer.run(stop))
+            await asyncio.to_thread(bench.keep, judged_turn(), metrics=[RELEVANCE, PROXY])
+            await asyncio.to_thread(
+                wait_until, lambda: len(bench.store.outcomes("turn-1")) == 2, "two outcomes", seconds=10
+            )
+            stop.set()
+            await running
+
+    asyncio.run(live())
+    assert 0 == bench.store.backlog().jobs
+
+
+def _hold(bench: Bench) -> threading.Event:
+    """Make the judge wait for the returned event, with one turn to judge."""
+    let_go = threading.Event()
+
+    def slow(_: dict[str, object]) -> str:
+        let_go.wait(10)
+        return json.dumps({"reason": "r", "score": 3})
+
+    bench.server.answer = slow
+    bench.keep(judged_turn())
+    return let_go
+
+
+def test_stop_within_grace(bench: Bench) -> None:
+    """What was begun is finished when it ends within the grace period."""
+    let_go = _hold(bench)
+
+    async def live() -> None:
+        stop = asyncio.Event()
+        async with bench.judge() as judge:
+            running = asyncio.create_task(bench.scorer(RELEVANCE, judge=judge).run(stop))
+            await asyncio.to_thread(wait_until, lambda: bench.server.asked, "a call", seconds=10)
+            stop.set()
+            let_go.set()
+            await running
+
+    asyncio.run(live())
+    assert isinstance(bench.outcome(), Verdict)
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_stop_beyond_grace(bench: Bench, *, cancelled: bool) -> None:
+    """What does not end in time, or is cancelled, is given back at once and judged by the next scorer."""
+    let_go = _hold(bench)
+
+    async def live() -> None:
+        stop = asyncio.Event()
+        async with bench.judge() as judge:
+            scorer = bench.scorer(RELEVANCE, judge=judge)
+            running = asyncio.create_task(scorer.run(stop, grace=timedelta(seconds=0.1)))
+            await asyncio.to_thread(wait_until, lambda: bench.server.asked, "a call", seconds=10)
+            if cancelled:
+                running.cancel()
+            stop.set()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(live())
+    let_go.set()
+    assert bench.outcome() is None
+    assert 1 == bench.store.backlog().jobs
+    bench.drain()
+    assert isinstance(bench.outcome(), Verdict)
+
+
+def test_lease(bench: Bench) -> None:
+    """A claimed job is leased for longer than all calls of all attempts could take."""
+    bench.keep(judged_turn())
+    seen: list[Job] = []
+
+    def look(_: dict[str, object]) -> str:
+        sampling = bench.store.sampling("turn-1")
+        seen.extend(sampling.jobs if sampling else ())
+        return json.dumps({"reason": "r", "score": 3})
+
+    bench.server.answer = look
+    bench.drain()
+    (job,) = seen
+    assert job.leased_until is not None
+    assert job.leased_until - bench.now > timedelta(seconds=10) * max(4, QUICK.attempts)
