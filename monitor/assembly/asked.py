@@ -35,7 +35,7 @@ def asked(material: Material, *, asking: Call | None, contents: Sequence[str]) -
 
 def _query(material: Material, asking: Call | None, contents: Sequence[str]) -> tuple[str | None, frozenset[str]]:
     none: frozenset[str] = frozenset()
-    for step in material.wrappers:
+    for step in material.wrappers():
         if step.query is not None and "query" not in step.unsure:
             return step.query, step.flags & {"input_truncated"}
     if asking is not None and asking.query:
@@ -43,7 +43,7 @@ def _query(material: Material, asking: Call | None, contents: Sequence[str]) -> 
     prompted = _from_prompts(material, asking, contents)
     if prompted is not None:
         return prompted
-    for step in material.wrappers:
+    for step in material.wrappers():
         if step.query is not None:
             return step.query, step.flags & {"input_truncated"}
     for role in (None, Role.EMBEDDING):
@@ -82,11 +82,11 @@ def _whole(query: str, material: Material, asking: Call | None, contents: Sequen
 def _history(
     material: Material, asking: Call | None, query: str | None, contents: Sequence[str]
 ) -> tuple[Message, ...]:
-    certain = _first(step for step in material.wrappers if "history" not in step.unsure)
+    certain = _first(step for step in material.wrappers() if "history" not in step.unsure)
     if certain is not None:
         return certain
     prompted = _before_question(asking.messages or (), query, contents) if asking is not None else ()
-    return prompted or _first(material.wrappers) or ()
+    return prompted or _first(material.wrappers()) or ()
 
 
 def _first(steps: Iterator[Step]) -> tuple[Message, ...] | None:

@@ -11,6 +11,9 @@ from monitor.assembly.tree import Node
 from monitor.model import Message
 from monitor.spans import Role, Span
 
+_LOOKED_AT = 64
+"""Calls, and documents, that are compared to find the call that was shown what had been retrieved."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
@@ -62,22 +65,23 @@ def answering(
     `response` is what the turn's root says it answered, `contents` the retrieved documents, `searched` the retrieval
     queries and when each retrieval began: a text that was searched for afterwards is a rewritten question.
     """
-    rewritten = {(flat(query), began) for query, began in searched}
+    last_search: dict[str, int] = {}
+    for query, began in searched:
+        last_search[flat(query)] = max(began, last_search.get(flat(query), began))
     able = [
         call
         for call in found
-        if call.output
-        and not call.tool_calls
-        and not any(flat(call.output) == query and call.span.start_ns < began for query, began in rewritten)
+        if call.output and not call.tool_calls and call.span.start_ns >= last_search.get(flat(call.output), 0)
     ]
     if not able:
         return None
     if response is not None:
         whole = flat(response)
-        matching = [call for call in able if (text := flat(call.output or "")) in whole or whole in text]
-        return (matching or able)[-1]
-    informed = [call for call in able if call.messages and _saw(call.messages, contents)]
-    return (informed or able)[-1]
+        telling = (call for call in reversed(able) if (text := flat(call.output or "")) in whole or whole in text)
+    else:
+        latest = reversed(able[-_LOOKED_AT:])
+        telling = (call for call in latest if call.messages and _saw(call.messages, contents[:_LOOKED_AT]))
+    return next(telling, able[-1])
 
 
 def _saw(messages: Sequence[Message], contents: Sequence[str]) -> bool:

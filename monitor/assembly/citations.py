@@ -6,17 +6,19 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from monitor.assembly.prompt import flat, occurs, passages, shown
-from monitor.assembly.tree import Node
+from monitor.assembly.context import quoted_documents
+from monitor.assembly.prompt import flat, occurs, passages, shown, templated
+from monitor.assembly.tree import WRAPPERS, Node
 from monitor.model import Citation, Message
 from monitor.reading.documents import ranked
 from monitor.spans import Role, Step
 
 _RETRIEVING = frozenset((Role.RETRIEVAL, Role.RERANK))
+_QUOTED = 100
+"""Documents without text that are looked for in a prompt."""
 _SEARCHING = re.compile(
     r"search|retriev|knowledge|lookup|docs|context|information|query|(?:^|_)kb(?:_|$)", re.IGNORECASE
 )
-_WRAPPERS = frozenset((Role.CHAIN, Role.AGENT))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,22 +43,28 @@ def retrieved(nodes: Sequence[Node]) -> tuple[Citation, ...] | None:
     for roles in (frozenset((Role.TOOL,)), frozenset((Role.DB,))):
         found = found if found is not None else _together(n.step for n in _outermost(nodes, roles) if n.step)
     if found is None:
-        found = _handed([node.step for node in nodes if node.step is not None and node.role in _WRAPPERS])
+        found = _handed(step for node in nodes if node.role in WRAPPERS and (step := node.step) is not None)
     return found
 
 
 def cited(documents: tuple[Citation, ...] | None, messages: Sequence[Message] | None, *, cut: bool) -> Cited:
-    """Return the documents as the answering prompt shows them.
+    """Return the documents as the answering prompt shows them; without any, those that only the prompt holds.
 
     Documents that came as ids only get the text that the prompt quotes for them. `used` tells whether a document
-    stands in the prompt; with `cut` prompts a document that is not seen may have been cut off.
+    stands in the prompt; it stays None for one that is not seen when the prompt may be `cut`, or was recorded without
+    any context, such as the bare question.
     """
-    if documents is None or messages is None or not any(message.content for message in messages):
+    if messages is None or not any(message.content for message in messages):
         return Cited(citations=None if documents is None else ranked(documents))
+    if documents is None:
+        quoted_only = quoted_documents(messages)
+        found = frozenset({"citations_from_prompt"}) if quoted_only else frozenset[str]()
+        return Cited(citations=quoted_only or None, flags=found)
     flags: set[str] = set()
-    bare = [citation.id for citation in documents if citation.id and not citation.content]
+    bare = [citation.id for citation in documents[:_QUOTED] if citation.id and not citation.content]
     quoted = passages(messages, bare) if bare else {}
     prompt = shown(messages)
+    uncertain = cut or not templated(messages)
     complete = []
     for citation in documents:
         text = quoted.get(citation.id or "") if not citation.content else None
@@ -65,7 +73,7 @@ def cited(documents: tuple[Citation, ...] | None, messages: Sequence[Message] | 
             complete.append(replace(citation, content=text, used=True))
             continue
         seen = _seen(citation, prompt)
-        complete.append(replace(citation, used=None if not seen and cut else seen))
+        complete.append(replace(citation, used=None if not seen and uncertain else seen))
     return Cited(citations=ranked(complete), flags=frozenset(flags))
 
 
@@ -81,8 +89,8 @@ def _outermost(nodes: Sequence[Node], roles: frozenset[Role]) -> list[Node]:
     found = []
     for node in nodes:
         above = covered.get(id(node.parent), False)
-        step = node.step
-        lists = step is not None and step.role in roles and step.documents is not None
+        step = node.step if node.role in roles else None
+        lists = step is not None and step.documents is not None
         covered[id(node)] = above or lists
         if lists and not above:
             found.append(node)
@@ -149,7 +157,10 @@ def _completed(kept: Sequence[Citation], found: Sequence[Citation]) -> tuple[Cit
     return tuple(complete)
 
 
-def _handed(steps: Sequence[Step]) -> tuple[Citation, ...] | None:
-    lists = [step.documents for step in steps if step.documents is not None]
-    full = next((documents for documents in lists if documents), None)
-    return _distinct(full) if full else (() if lists else None)
+def _handed(steps: Iterable[Step]) -> tuple[Citation, ...] | None:
+    empty = None
+    for step in steps:
+        if step.documents:
+            return _distinct(step.documents)
+        empty = step.documents if empty is None else empty
+    return empty

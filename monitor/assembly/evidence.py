@@ -54,7 +54,6 @@ def evidence(roots: Sequence[Node]) -> Evidence:
     """Return what the first spans below `roots` say."""
     nodes = list(islice(walk(*roots), _LOOKED_AT))
     head = nodes[0].step if nodes else None
-    steps = [node.step for node in nodes if node.step is not None]
     session = next((s for node in nodes if node.span and (s := identity.session(node.span.attributes))), None)
     if head is not None and head.role in {Role.CHAIN, Role.AGENT} and (head.query or head.response):
         return Evidence(
@@ -65,6 +64,7 @@ def evidence(roots: Sequence[Node]) -> Evidence:
             bare=False,
             closed=head.response is not None or head.error is not None,
         )
+    steps = [node.step for node in nodes if node.step is not None]
     bare = all(root.role in _STEPS for root in roots)
     answered = any(step.role is Role.LLM and (step.output or step.error) for step in steps)
     found = Evidence(session=session)

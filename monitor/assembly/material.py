@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from monitor.assembly.calls import Call, calls
 from monitor.assembly.segment import Unit
-from monitor.assembly.tree import Node, walk
+from monitor.assembly.tree import WRAPPERS, Node, walk
 from monitor.spans import Role, Span, Step
 
-WRAPPERS = frozenset((Role.CHAIN, Role.AGENT))
 SEARCHES = frozenset((Role.RETRIEVAL, Role.RERANK))
 
 
@@ -23,6 +22,7 @@ class Material:
     nodes: tuple[Node, ...]
     spans: tuple[Span, ...]
     steps: tuple[Step, ...]
+    """Without chains and agents, except the root."""
     calls: tuple[Call, ...]
 
     @property
@@ -30,10 +30,9 @@ class Material:
         """The step of the turn-root span; None when no dialect claims it or it never came."""
         return self.head.step
 
-    @property
     def wrappers(self) -> Iterator[Step]:
-        """Chains and agents from the outside in, the root first."""
-        return (step for step in self.steps if step.role in WRAPPERS)
+        """Yield chains and agents from the outside in, the root first; each is read only when it is its turn."""
+        return (step for node in self.nodes if node.role in WRAPPERS and (step := node.step) is not None)
 
     @property
     def searches(self) -> tuple[Step, ...]:
@@ -53,10 +52,11 @@ class Material:
 def gather(unit: Unit) -> Material:
     """Return the material of a unit."""
     nodes = tuple(walk(*unit.roots))
+    told = [node for node in nodes if node.role not in WRAPPERS or node is unit.head]
     return Material(
         head=unit.head,
         nodes=nodes,
         spans=tuple(node.span for node in nodes if node.span is not None),
-        steps=tuple(node.step for node in nodes if node.step is not None),
+        steps=tuple(step for node in told if (step := node.step) is not None),
         calls=calls(nodes),
     )

@@ -64,15 +64,21 @@ def question(message: str, *, contents: Sequence[str] = (), searched: Sequence[s
     if not whole:
         return None
     holds_documents = any(content in whole for content in contents)
-    templated = holds_documents or bool(_TEMPLATE.search(whole))
-    found = _tagged(whole) or _marked(whole, templated=templated)
-    if found is None and templated:
+    template = holds_documents or bool(_TEMPLATE.search(whole))
+    found = _tagged(whole) or _marked(whole, template=template)
+    if found is None and template:
         found = next((query for query in searched if len(query) >= _SHORTEST and query in whole), None)
     if found is None and holds_documents:
         found = _without(whole, contents)
     if found is None:
         return Question(whole, cut=False)
     return Question(found, cut=found != whole) if found else None
+
+
+def up_to_question(text: str) -> str:
+    """Return what stands before the question or the next section of a prompt."""
+    found = [match.start() for match in (_MARKER.search(text), _NEXT_SECTION.search(text)) if match]
+    return text[: min(found)] if found else text
 
 
 def unwrapped(text: str) -> str:
@@ -85,6 +91,11 @@ def unwrapped(text: str) -> str:
 def shown(messages: Sequence[Message]) -> str:
     """Return all that a model was shown except earlier answers, flattened."""
     return flat("\n".join(message.content for message in messages if message.role != "assistant"))
+
+
+def templated(messages: Sequence[Message]) -> bool:
+    """Return whether a prompt speaks of context, so that documents would stand in it."""
+    return any(_TEMPLATE.search(message.content) for message in messages if message.role != "assistant")
 
 
 def occurs(content: str, prompt: str) -> bool:
@@ -116,9 +127,7 @@ def _passage(piece: str, *, followed: bool) -> str:
     if followed:  # what stands on the line of the next id introduces that one
         head, newline, _ = piece.rpartition("\n")
         piece = head if newline else piece
-    section = _MARKER.search(piece) or _NEXT_SECTION.search(piece)
-    if section:
-        piece = piece[: section.start()]
+    piece = up_to_question(piece)
     body = _BODY.search(piece)
     return _LABEL.sub("", piece[body.end() :] if body else piece).strip()
 
@@ -133,12 +142,12 @@ def _tagged(whole: str) -> str | None:
     return _up_to_next_section(fields[-1]) or None if fields else None
 
 
-def _marked(whole: str, *, templated: bool) -> str | None:
+def _marked(whole: str, *, template: bool) -> str | None:
     """A marker inside a message that is no template is the person's own."""
     last = None
     for match in _MARKER.finditer(whole):
         last = match
-    if last is None or not (templated or last.start() == 0):
+    if last is None or not (template or last.start() == 0):
         return None
     return _up_to_next_section(whole[last.end() :]) or None
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from monitor.assembly.calls import Call, answering
-from monitor.assembly.material import WRAPPERS, Material
-from monitor.assembly.tree import Node
+from monitor.assembly.material import Material
+from monitor.assembly.tree import WRAPPERS, Node
 from monitor.reading.failure import exception, failure, server_fault
 
 
@@ -45,7 +45,7 @@ def replied(material: Material, *, contents: Sequence[str]) -> Replied:
         return Replied(response=None, answer=None, error=error)
     if answer is not None:
         return Replied(response=_around(material, answer) or answer.output, answer=answer, error=None)
-    inner = next((s.response for s in material.wrappers if s.response and "response" not in s.unsure), None)
+    inner = next((s.response for s in material.wrappers() if s.response and "response" not in s.unsure), None)
     response = inner or (root.response if root is not None else None)
     if response is None and root is not None and root.shapeless is not None:
         return Replied(response=root.shapeless, answer=None, error=None, flags=frozenset({"unparsed_json"}))
@@ -78,8 +78,8 @@ def _around(material: Material, answer: Call) -> str | None:
     at = next((node for node in material.nodes if node.span is answer.span), None)
     found = None
     while at is not None:
-        step = at.step
-        if step is not None and step.role in WRAPPERS and step.response and "response" not in step.unsure:
+        step = at.step if at.role in WRAPPERS else None
+        if step is not None and step.response and "response" not in step.unsure:
             found = step.response
         at = None if at is material.head else _above(at)
     return found

@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from monitor.assembly.evidence import Evidence, departs, evidence, follows
-from monitor.assembly.tree import Forest, Node, walk
+from monitor.assembly.tree import SILENT, WRAPPERS, Forest, Node, walk
 from monitor.spans import Role
 
-_WRAPPERS = frozenset((Role.CHAIN, Role.AGENT))
 _SPEAKING = frozenset((Role.LLM, Role.RETRIEVAL, Role.RERANK))
-_TRANSPARENT = frozenset((None, Role.TRANSPORT, Role.NOISE))
+_MATTERING = _SPEAKING | WRAPPERS
 _HORIZON = 16
 """Steps within which the same question belongs to the same turn."""
 
@@ -28,18 +27,18 @@ class Unit:
 
     head: Node
     roots: tuple[Node, ...]
-    roles: frozenset[Role]
+    roles: frozenset[Role | None]
     """Of all spans in it."""
 
     @property
     def matters(self) -> bool:
         """Whether somebody may have asked or answered something in it."""
-        return bool(self.roles & (_SPEAKING | _WRAPPERS))
+        return bool(self.roles & _MATTERING)
 
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """The turns of a trace by start; `unread` counts spans that were read but belong to no turn, by reason."""
+    """The turns of a trace; `unread` counts spans that were read but belong to no turn, by reason."""
 
     units: tuple[Unit, ...]
     unread: Counter[str]
@@ -49,49 +48,53 @@ def segment(forest: Forest) -> Segments:
     """Return the units that are turns."""
     unread: Counter[str] = Counter()
     held: dict[Node, list[Unit]] = {}
-    for node in _bottom_up(forest.tops):
-        below = [unit for child in node.children for unit in held.pop(child)]
-        held[node] = _units(node, below, unread)
+    for node in _open_bottom_up(forest.tops):
+        held[node] = _units(node, [unit for child in node.children for unit in _held(child, held)])
     turns = []
-    for unit in _join(None, [unit for top in forest.tops for unit in held[top]]):
+    for unit in _join(None, [unit for top in forest.tops for unit in _held(top, held)]):
         reason = _reason_against(unit)
         if reason is None:
             turns.append(unit)
         else:
-            unread[reason] += sum(1 for root in unit.roots for node in walk(root) if node.role not in _TRANSPARENT)
+            unread[reason] += sum(1 for root in unit.roots for node in walk(root) if node.role not in SILENT)
     return Segments(tuple(turns), unread)
 
 
-def _bottom_up(tops: Sequence[Node]) -> list[Node]:
+def _open_bottom_up(tops: Sequence[Node]) -> list[Node]:
+    """Nodes that turns may stand below, children first; what asks or answers by itself is not looked into."""
     order: list[Node] = []
-    stack = list(tops)
+    stack = [top for top in tops if _is_open(top)]
     while stack:
         node = stack.pop()
         order.append(node)
-        stack.extend(node.children)
+        stack.extend(child for child in node.children if _is_open(child))
     order.reverse()
     return order
 
 
-def _units(node: Node, below: list[Unit], unread: Counter[str]) -> list[Unit]:
-    role = node.role
-    if role is Role.EVALUATION:
-        unread["evaluation"] += 1 + sum(1 for child in node.children for n in walk(child) if n.role not in _TRANSPARENT)
-        return []
-    if role is None or role in _TRANSPARENT:
-        return _join(node, below)
-    if role in _WRAPPERS and _says_nothing(node):
-        # A session or batch may be wrapped in a chain that itself was asked nothing.
-        several = _join(None, below)
-        if sum(1 for unit in several if evidence(unit.roots).closed) > 1:
-            return several
-    roles = frozenset((role,)).union(*(unit.roles for unit in below))
-    return [Unit(node, (node,), roles)]
-
-
-def _says_nothing(node: Node) -> bool:
-    step = node.step
+def _is_open(node: Node) -> bool:
+    """Whether a span is only a place where others stand; a session or batch may be a chain that was asked nothing."""
+    if node.role in SILENT:
+        return True
+    step = node.step if node.role in WRAPPERS and len(node.children) > 1 else None
     return step is not None and step.query is None and step.response is None and step.shapeless is None
+
+
+def _held(node: Node, held: dict[Node, list[Unit]]) -> list[Unit]:
+    if node in held:
+        return held.pop(node)
+    return [] if node.role is Role.EVALUATION else [_whole(node)]
+
+
+def _whole(node: Node) -> Unit:
+    return Unit(node, (node,), frozenset(below.role for below in walk(node)))
+
+
+def _units(node: Node, below: list[Unit]) -> list[Unit]:
+    joined = _join(None if node.role in WRAPPERS else node, below)
+    if node.role in WRAPPERS and sum(1 for unit in joined if evidence(unit.roots).closed) < 2:  # noqa: PLR2004 -- several
+        return [_whole(node)]
+    return joined
 
 
 def _join(parent: Node | None, units: list[Unit]) -> list[Unit]:
@@ -103,11 +106,15 @@ def _join(parent: Node | None, units: list[Unit]) -> list[Unit]:
         return [_merged(group) for group in groups]
     group = groups[0]
     mattering = [unit for unit in group if unit.matters]
-    if len(mattering) == 1 and (mattering[0].head.role in _WRAPPERS or mattering[0].head.role in _TRANSPARENT):
+    if len(mattering) == 1 and (mattering[0].head.role in WRAPPERS or mattering[0].head.role in SILENT):
         return [_merged(group)]
     if not _same_service(parent, mattering):
         return [_merged(group)]
-    return [Unit(parent, (parent,), frozenset[Role]().union(*(unit.roles for unit in group)))]
+    return [Unit(parent, (parent,), _roles(group))]
+
+
+def _roles(units: Sequence[Unit]) -> frozenset[Role | None]:
+    return frozenset(role for unit in units for role in unit.roles)
 
 
 def _same_service(parent: Node, units: Sequence[Unit]) -> bool:
@@ -122,9 +129,9 @@ def _merged(group: Sequence[Unit]) -> Unit:
     if len(group) == 1:
         return group[0]
     mattering = [unit for unit in group if unit.matters] or group
-    head = next((unit.head for unit in mattering if unit.head.role in _WRAPPERS), mattering[0].head)
+    head = next((unit.head for unit in mattering if unit.head.role in WRAPPERS), mattering[0].head)
     roots = tuple(root for unit in group for root in unit.roots)
-    return Unit(head, roots, frozenset[Role]().union(*(unit.roles for unit in group)))
+    return Unit(head, roots, _roles(group))
 
 
 def _grouped(units: Sequence[Unit]) -> list[list[Unit]]:
@@ -183,7 +190,7 @@ def _reason_against(unit: Unit) -> str | None:
     if unit.roles & _SPEAKING:
         return None
     step = unit.head.step
-    if unit.roles & _WRAPPERS and step is not None:
+    if unit.roles & WRAPPERS and step is not None:
         asked_and_ended = step.query is not None and (step.response is not None or step.error is not None)
         if asked_and_ended and step.query != step.response and "query" not in step.unsure:
             return None

@@ -9,6 +9,13 @@ from dataclasses import dataclass, field
 from monitor.ports import Dialect
 from monitor.spans import LogRecord, Role, Span, Step, Trace
 
+WRAPPERS = frozenset((Role.CHAIN, Role.AGENT))
+"""Roles that wrap other steps."""
+SILENT = frozenset((None, Role.TRANSPORT, Role.NOISE))
+"""Roles that say nothing of a turn's content; None for spans that no dialect claims."""
+
+_REASONS = {None: "no_dialect", Role.TRANSPORT: "transport", Role.NOISE: "noise"}
+
 
 @dataclass(slots=True, eq=False)
 class Node:
@@ -16,16 +23,23 @@ class Node:
 
     span_id: str
     span: Span | None = None
-    step: Step | None = None
+    dialect: Dialect | None = None
+    role: Role | None = None
     """None: no dialect claims the span."""
     parent: Node | None = None
     children: list[Node] = field(default_factory=list)
     """By start."""
+    _step: Step | None = None
 
     @property
-    def role(self) -> Role | None:
-        """What the span does, None when nobody knows."""
-        return None if self.step is None else self.step.role
+    def step(self) -> Step | None:
+        """What the span says; None when no dialect claims it.
+
+        Read when first asked for: frameworks wrap a turn in a dozen chains that repeat each other's input and output.
+        """
+        if self._step is None and self.dialect is not None and self.span is not None:
+            self._step = self.dialect.read(self.span)
+        return self._step
 
     @property
     def start_ns(self) -> int:
@@ -49,74 +63,76 @@ def grow(trace: Trace, dialects: Sequence[Dialect]) -> Forest:
     """
     ordered = sorted(dialects, key=lambda dialect: (dialect.priority, dialect.name))
     unread: Counter[str] = Counter()
-    nodes: dict[str, Node] = {}
-    for span in trace.spans:
-        step = read(span, ordered)
-        nodes[span.span_id] = Node(span.span_id, span, step)
-        reason = _REASONS.get(None if step is None else step.role)
+    nodes = {span.span_id: node(span, ordered) for span in trace.spans}
+    for made in _from_orphans(trace.orphan_logs, ordered, unread):
+        nodes.setdefault(made.span_id, made)
+    tops = _link(nodes)
+    for one in nodes.values():
+        reason = _REASONS.get(one.role)
         if reason is not None:
             unread[reason] += 1
-    for node in _from_orphans(trace.orphan_logs, ordered, unread):
-        nodes.setdefault(node.span_id, node)
-    tops = _link(nodes)
+    for one in nodes.values():
+        if one.role is Role.EVALUATION:
+            unread["evaluation"] += 1 + sum(1 for top in one.children for n in walk(top) if n.role not in SILENT)
     return Forest(tuple(sorted(tops, key=_by_start)), unread)
 
 
-def read(span: Span, dialects: Sequence[Dialect]) -> Step | None:
-    """Return the step of the first dialect that claims the span, None when none does."""
+def node(span: Span, dialects: Sequence[Dialect]) -> Node:
+    """Return the span as a node of the first dialect that claims it."""
     for dialect in dialects:
         if dialect.claims(span):
-            return dialect.read(span)
-    return None
+            made = Node(span.span_id, span, dialect, dialect.role(span))
+            if made.role not in WRAPPERS and made.step is not None:
+                made.role = made.step.role
+            return made
+    return Node(span.span_id, span)
 
 
 def walk(*roots: Node) -> Iterator[Node]:
     """Yield the nodes below and including `roots`, parents first, siblings by start; judging of steps is left out."""
     stack = list(reversed(roots))
     while stack:
-        node = stack.pop()
-        if node.role is Role.EVALUATION:
+        one = stack.pop()
+        if one.role is Role.EVALUATION:
             continue
-        yield node
-        stack.extend(reversed(node.children))
+        yield one
+        stack.extend(reversed(one.children))
 
 
-_REASONS = {None: "no_dialect", Role.TRANSPORT: "transport", Role.NOISE: "noise"}
-
-
-def _by_start(node: Node) -> tuple[int, str]:
-    return node.start_ns, node.span_id
+def _by_start(one: Node) -> tuple[int, str]:
+    return one.start_ns, one.span_id
 
 
 def _link(nodes: dict[str, Node]) -> list[Node]:
     tops: list[Node] = []
     missing: dict[str, Node] = {}
-    for node in nodes.values():
-        parent_id = node.span.parent_id if node.span else None
-        if parent_id is None or parent_id == node.span_id:
-            tops.append(node)
+    for one in nodes.values():
+        parent_id = one.span.parent_id if one.span else None
+        if parent_id is None or parent_id == one.span_id:
+            tops.append(one)
             continue
         parent = nodes.get(parent_id) or missing.setdefault(parent_id, Node(parent_id))
-        node.parent = parent
-        parent.children.append(node)
+        one.parent = parent
+        parent.children.append(one)
     tops += missing.values()
     _cut_cycles(nodes, tops)
-    for node in (*nodes.values(), *missing.values()):
-        node.children.sort(key=_by_start)
+    for one in (*nodes.values(), *missing.values()):
+        one.children.sort(key=_by_start)
     return tops
 
 
 def _cut_cycles(nodes: dict[str, Node], tops: list[Node]) -> None:
+    """Nodes are in order of start, so the first one that no top leads to is the earliest of its cycle."""
     reached: set[str] = set()
     stack = list(tops)
+    waiting = iter(nodes.values())
     while True:
         while stack:
-            node = stack.pop()
-            if node.span_id not in reached:
-                reached.add(node.span_id)
-                stack.extend(node.children)
-        # Nodes are in order of start, so the first one left is the earliest of its cycle.
-        lost = next((node for span_id, node in nodes.items() if span_id not in reached), None)
+            one = stack.pop()
+            if one.span_id not in reached:
+                reached.add(one.span_id)
+                stack.extend(one.children)
+        lost = next((one for one in waiting if one.span_id not in reached), None)
         if lost is None:
             return
         if lost.parent is not None:
@@ -147,8 +163,9 @@ def _from_orphans(logs: Sequence[LogRecord], dialects: Sequence[Dialect], unread
             scope=records[0].scope,
             flags=frozenset({"span_missing"}).union(*(record.flags for record in records)),
         )
-        step = read(span, dialects) if span_id else None
+        made = node(span, dialects)
+        step = made.step if span_id else None
         if step is not None and (step.output or any(message.content for message in step.messages or ())):
-            yield Node(span_id, span, step)
+            yield made
         else:
             unread["orphan_log"] += len(records)

@@ -9,8 +9,9 @@ from datetime import datetime
 from monitor.assembly.asked import Asked, asked
 from monitor.assembly.calls import Call
 from monitor.assembly.citations import cited, retrieved
-from monitor.assembly.material import SEARCHES, WRAPPERS, Material
+from monitor.assembly.material import SEARCHES, Material
 from monitor.assembly.replied import Replied, replied, retries
+from monitor.assembly.tree import WRAPPERS
 from monitor.assembly.wording import repaired
 from monitor.model import Turn, turn_id
 from monitor.reading import identity
@@ -151,7 +152,7 @@ def _facets(material: Material, reply: Replied) -> dict[str, str]:
 
 
 def _flags(material: Material, ask: Asked, reply: Replied) -> frozenset[str]:
-    head, roles = material.head, {step.role for step in material.steps}
+    head, roles = material.head, {node.role for node in material.nodes}
     flags = set(ask.flags | reply.flags)
     for step in material.steps:
         if step.role in _TELLING:

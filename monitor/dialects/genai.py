@@ -75,23 +75,27 @@ def claims(span: Span) -> bool:
     )
 
 
+def role(span: Span) -> Role:
+    """Return the role of the span's operation; operations nobody has heard of wrap others.
+
+    Emitters before 1.27 name no operation: whoever names a model or exchanges messages calls one.
+    """
+    operation = text(span.attributes, OPERATION)
+    if operation is not None:
+        return ROLES.get(operation, Role.CHAIN)
+    speaks = any(_name(event) in _EVENT_NAMES for event in span.events)
+    named = any(key in span.attributes for key in ("gen_ai.request.model", "gen_ai.response.model", INPUT, OUTPUT))
+    return Role.LLM if speaks or named else Role.NOISE
+
+
 def read(span: Span) -> Step:
     """Translate one span with its events."""
     attributes = _with_details(span)
     if attributes is not span.attributes:
         span = replace(span, attributes=attributes)
-    operation = text(attributes, OPERATION)
-    role = ROLES.get(operation, Role.CHAIN) if operation else _guess(span)
-    step = TABLE.step(span, role, NAME)
-    reader = _READERS.get(role)
+    step = TABLE.step(span, role(span), NAME)
+    reader = _READERS.get(step.role)
     return step if reader is None else reader(step, attributes)
-
-
-def _guess(span: Span) -> Role:
-    """Emitters before 1.27 name no operation; whoever names a model or exchanges messages calls one."""
-    speaks = any(_name(event) in _EVENT_NAMES for event in span.events)
-    named = any(key in span.attributes for key in ("gen_ai.request.model", "gen_ai.response.model", INPUT, OUTPUT))
-    return Role.LLM if speaks or named else Role.NOISE
 
 
 def _model_call(step: Step, attributes: Attributes) -> Step:
@@ -222,5 +226,6 @@ DIALECT = Convention(
     url="https://opentelemetry.io/docs/specs/semconv/gen-ai/",
     versions="1.27 to 1.41; opentelemetry-instrumentation-openai-v2 and the -genai- packages",
     claims=claims,
+    role=role,
     read=read,
 )

@@ -58,13 +58,17 @@ def claims(span: Span) -> bool:
     return KIND in span.attributes or span.scope.startswith("openinference.")
 
 
+def role(span: Span) -> Role:
+    """Return the role of the span's kind; kinds nobody has heard of wrap others."""
+    return ROLES.get(str(span.attributes.get(KIND, "")).upper(), Role.CHAIN)
+
+
 def read(span: Span) -> Step:
     """Translate one span; what the privacy switches replaced counts as absent and is flagged `redacted`."""
-    role = ROLES.get(str(span.attributes.get(KIND, "")).upper(), Role.CHAIN)
-    step = TABLE.step(span, role, NAME)
+    step = TABLE.step(span, role(span), NAME)
     if REDACTED in (span.attributes.get(INPUT), span.attributes.get(OUTPUT)):
         step = replace(step, flags=step.flags | {"redacted"})
-    reader = _READERS.get(role)
+    reader = _READERS.get(step.role)
     return step if reader is None else reader(step, span.attributes)
 
 
@@ -265,5 +269,6 @@ DIALECT = Convention(
     url="https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md",
     versions="openinference-semantic-conventions 0.1; instrumentors of 2024 to 2026",
     claims=claims,
+    role=role,
     read=read,
 )

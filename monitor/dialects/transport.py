@@ -40,6 +40,11 @@ def claims(span: Span) -> bool:
     return any(key in span.attributes for key in _KEYS)
 
 
+def role(span: Span) -> Role:  # noqa: ARG001 -- every span of this kind does the same
+    """Return that the span carries a request."""
+    return Role.TRANSPORT
+
+
 def read(span: Span) -> Step:
     """Translate one span; a status of 500 and above is an error even where the span's own status is unset."""
     step = TABLE.step(span, Role.TRANSPORT, NAME)
@@ -52,5 +57,6 @@ DIALECT = Convention(
     url="https://opentelemetry.io/docs/specs/semconv/http/http-spans/",
     versions="HTTP, RPC, messaging and database conventions before and after their 1.23 renames",
     claims=claims,
+    role=role,
     read=read,
 )

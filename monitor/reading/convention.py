@@ -61,4 +61,5 @@ class Convention:
     versions: str
     """Which releases of the convention and its emitters were seen."""
     claims: Callable[[Span], bool]
+    role: Callable[[Span], Role]
     read: Callable[[Span], Step]

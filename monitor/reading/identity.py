@@ -42,17 +42,23 @@ _USERS = (
     "confident.trace.user_id",
     "mlflow.trace.user",
 )
-_IN_METADATA = ("session_id", "thread_id", "conversation_id"), ("user_id", "user")
+_SESSION_METADATA = ("session_id", "thread_id", "conversation_id")
+_USER_METADATA = ("user_id", "user")
 
 
 def session(attributes: Attributes) -> str | None:
     """Return the id of the conversation, None when no known key holds one."""
-    return text(attributes, *_SESSIONS) or _in_metadata(attributes, _IN_METADATA[0])
+    return _first(attributes, _SESSIONS) or _in_metadata(attributes, _SESSION_METADATA)
 
 
 def user(attributes: Attributes) -> str | None:
     """Return the id of the person as the app sent it, None when no known key holds one."""
-    return text(attributes, *_USERS) or _in_metadata(attributes, _IN_METADATA[1])
+    return _first(attributes, _USERS) or _in_metadata(attributes, _USER_METADATA)
+
+
+def _first(attributes: Attributes, keys: tuple[str, ...]) -> str | None:
+    # Asked of every span several times, and most carry none of the keys.
+    return None if attributes.keys().isdisjoint(keys) else text(attributes, *keys)
 
 
 def _in_metadata(attributes: Attributes, keys: tuple[str, ...]) -> str | None:
