@@ -6,10 +6,13 @@ import itertools
 import os
 import random
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import grpc.aio
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 SPANS_PER_TURN = 3
@@ -26,7 +29,8 @@ class Bodies:
         ids = {span.trace_id for scope in request.resource_spans[0].scope_spans for span in scope.spans}
         self._places = [places(self.template, trace_id) for trace_id in ids]
         # Compressing costs five times what the server takes for the whole request, so it is done beforehand.
-        self._ready = itertools.cycle([gzip.compress(self._fresh(), 1) for _ in range(_READY_SPANS // self.spans)]) if compress else None
+        packed = [gzip.compress(self._fresh(), 1) for _ in range(_READY_SPANS // self.spans if compress else 0)]
+        self._ready = itertools.cycle(packed) if compress else None
 
     def next(self) -> bytes:
         """Return the next request; with compression they come round again after 120,000 spans."""
@@ -52,7 +56,7 @@ def places(body: bytes, needle: bytes) -> list[int]:
 
 def template(turns: int) -> ExportTraceServiceRequest:
     """Return turns of a root, a retriever with 5 documents of 600 characters, and an LLM span that quotes them."""
-    rng = random.Random(7)
+    rng = random.Random(7)  # noqa: S311 -- words, not secrets
     words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 10))) for _ in range(4000)]
 
     def text(length: int) -> str:
@@ -102,7 +106,7 @@ def template(turns: int) -> ExportTraceServiceRequest:
     return request
 
 
-def put(owner, attributes) -> None:
+def put(owner: Span | Resource, attributes: Mapping[str, str | int | float]) -> None:
     """Set attributes on a span or resource."""
     for key, value in attributes.items():
         pair = owner.attributes.add(key=key)
@@ -132,7 +136,7 @@ class HttpClient(asyncio.Protocol):
     def __init__(self, head: bytes) -> None:
         self._head, self._answer, self._seen = head, None, b""
 
-    def connection_made(self, transport) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
         self._transport = transport
 
@@ -144,7 +148,7 @@ class HttpClient(asyncio.Protocol):
             self._seen = b""
             self._answer.set_result(head.startswith(b"HTTP/1.1 200"))
 
-    def connection_lost(self, exc) -> None:
+    def connection_lost(self, _: Exception | None) -> None:
         """Fail the waiting call."""
         if self._answer and not self._answer.done():
             self._answer.set_result(False)
@@ -163,10 +167,9 @@ class HttpClient(asyncio.Protocol):
 class GrpcClient:
     """One channel with one call under way."""
 
-    def __init__(self, port: int, *, compress: bool) -> None:
+    def __init__(self, port: int) -> None:
         options = (("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1))
-        compression = grpc.Compression.Gzip if compress else None
-        self._channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=options, compression=compression)
+        self._channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=options)
         self._export = self._channel.unary_unary(EXPORT)
 
     async def call(self, body: bytes) -> bool:
@@ -182,21 +185,24 @@ class GrpcClient:
         await self._channel.close()
 
 
-async def connected(kind: str, port: int, count: int, *, compress: bool) -> list:
+Client = HttpClient | GrpcClient
+
+
+async def connected(kind: str, port: int, count: int, *, compress: bool) -> list[Client]:
     """Return `count` clients of their own connections."""
     if kind == "grpc":
-        return [GrpcClient(port, compress=compress) for _ in range(count)]
+        return [GrpcClient(port) for _ in range(count)]
     head = b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: %d\r\n"
     head += b"Content-Encoding: gzip\r\n\r\n" if compress else b"\r\n"
     loop = asyncio.get_running_loop()
     return [(await loop.create_connection(lambda: HttpClient(head), "127.0.0.1", port))[1] for _ in range(count)]
 
 
-async def saturate(clients: list, bodies: Bodies, seconds: float) -> Result:
+async def saturate(clients: list[Client], bodies: Bodies, seconds: float) -> Result:
     """Keep every client busy for `seconds`."""
     result, began = Result(), time.perf_counter()
 
-    async def keep_busy(client) -> None:
+    async def keep_busy(client: Client) -> None:
         while (now := time.perf_counter()) - began < seconds:
             good = await client.call(bodies.next())
             result.latencies.append(time.perf_counter() - now)
@@ -207,12 +213,12 @@ async def saturate(clients: list, bodies: Bodies, seconds: float) -> Result:
     return result
 
 
-async def steady(clients: list, bodies: Bodies, seconds: float, *, per_second: float) -> Result:
+async def steady(clients: list[Client], bodies: Bodies, seconds: float, *, per_second: float) -> Result:
     """Send `per_second` requests on a fixed schedule; a request that has to wait for a client waits on the clock."""
     result, began = Result(), time.perf_counter()
     due = (began + i / per_second for i in range(int(seconds * per_second)))
 
-    async def follow(client) -> None:
+    async def follow(client: Client) -> None:
         for moment in due:
             await asyncio.sleep(max(0.0, moment - time.perf_counter()))
             good = await client.call(bodies.next())

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 import uvloop
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
 
 from collectors import otlp_grpc, otlp_http
 from monitor.intake import Intake
@@ -32,7 +33,7 @@ class Probe:
         self._connection.execute("PRAGMA synchronous = FULL")
         self._connection.execute("CREATE TABLE traces (trace_id BLOB, received_at TEXT, text TEXT)")
 
-    async def __call__(self, scope, receive, send) -> None:
+    async def __call__(self, _: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         """Keep one request, then answer it."""
         body, more = b"", True
         while more:
@@ -85,9 +86,7 @@ async def main(kind: str, database: str) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with AsyncExitStack() as running:
         if kind == "probe":
-            server = await running.enter_async_context(
-                Server(Probe(database), host="127.0.0.1", port=0, where="probe")
-            )
+            server = await running.enter_async_context(Server(Probe(database), host="127.0.0.1", port=0, where="probe"))
         else:
             store = open_store(f"sqlite:///{database}")
             running.callback(store.close)

@@ -62,14 +62,16 @@ def accepted(
     return Reply(status=200, encoding=encoding, body=orjson.dumps(partial))
 
 
-def failed(error: Permanent | Retryable, encoding: Encoding) -> Reply:
+def failed(error: Permanent | Retryable, encoding: Encoding, *, hang_up: bool = False) -> Reply:
     """Return the reply that says what is wrong, and for what may work later, when.
+
+    Without `hang_up` the rest of a body is let pass unread, since most clients read no reply before they have sent all.
 
     503 and not 429: older exporters of OpenTelemetry for Python drop the batch on 429.
     """
     if isinstance(error, Retryable):
         seconds = max(1, math.ceil((error.retry_after or timedelta()).total_seconds()))
-        headers = ((b"retry-after", b"%d" % seconds),)
+        headers = ((b"retry-after", b"%d" % seconds), *(((b"connection", b"close"),) if hang_up else ()))
         wait = timedelta(seconds=seconds)
         return _status(error, 503, _UNAVAILABLE, encoding=encoding, headers=headers, retry_after=wait)
     http, code = _BY_REASON.get(error.reason, (400, _INVALID_ARGUMENT))

@@ -29,7 +29,7 @@ class ReceptionStats:
     """Counts since the collector was built."""
 
     requests: Mapping[str, int]
-    """Export requests by outcome: `accepted`, `refused` (come again), `disconnected`, or a `Permanent.reason`."""
+    """Requests by outcome: `accepted`, `refused` (come again), `slow`, `disconnected`, or a `Permanent.reason`."""
     rejected: Mapping[str, int]
     """Spans and log records left out of accepted requests, by reason."""
     ignored: Mapping[str, int]
@@ -79,6 +79,9 @@ class Reception:
             raise
         except ConnectionResetError:
             self._requests["disconnected"] += 1
+            raise
+        except TimeoutError:
+            self._requests["slow"] += 1
             raise
 
     def stats(self) -> ReceptionStats:

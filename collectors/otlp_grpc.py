@@ -29,7 +29,6 @@ _TYPICAL = 2 * _MEBIBYTE
 """Bytes assumed of a request: gRPC tells its length only with the whole message."""
 _GRACE = timedelta(seconds=10)
 _SHORTEST_RETRY = timedelta(seconds=1)
-_INVALID_ARGUMENT, _UNAVAILABLE = 3, 14
 _SERVICES: Mapping[str, OtlpSignal | Literal["metrics"]] = {
     "opentelemetry.proto.collector.trace.v1.TraceService": "traces",
     "opentelemetry.proto.collector.logs.v1.LogsService": "logs",
@@ -128,15 +127,12 @@ class OtlpGrpc:
             with self._reception.counting():
                 return await self._answer(signal, call)
         except Permanent as error:
-            code, details = grpc.StatusCode.INVALID_ARGUMENT, status(_INVALID_ARGUMENT, str(error))
-            message = str(error)
+            await _abort(call, grpc.StatusCode.INVALID_ARGUMENT, error)
+        except TimeoutError:
+            seconds = self._config.body_timeout.total_seconds()
+            await _abort(call, grpc.StatusCode.UNAVAILABLE, Overloaded(f"no whole request within {seconds:g} s"))
         except Retryable as error:
-            # UNAVAILABLE and not RESOURCE_EXHAUSTED, which exporters may only retry when they read RetryInfo.
-            wait = max(error.retry_after or _SHORTEST_RETRY, _SHORTEST_RETRY)
-            code, details = grpc.StatusCode.UNAVAILABLE, status(_UNAVAILABLE, str(error), retry_after=wait)
-            message = str(error)
-        call.set_trailing_metadata((("grpc-status-details-bin", details),))
-        await call.abort(code, message)
+            await _abort(call, grpc.StatusCode.UNAVAILABLE, error)
         return b""
 
     async def _answer(self, signal: OtlpSignal | Literal["metrics"], call: Call) -> bytes:
@@ -151,12 +147,19 @@ class OtlpGrpc:
         return export_response(found.rejected, left_out(found))
 
     async def _message(self, call: Call) -> bytes:
-        seconds = self._config.body_timeout.total_seconds()
-        try:
-            async with asyncio.timeout(seconds):
-                message = await call.read()
-        except TimeoutError:
-            raise Overloaded(f"the request did not arrive within {seconds:g} s") from None
+        async with asyncio.timeout(self._config.body_timeout.total_seconds()):
+            message = await call.read()
         if not isinstance(message, bytes):
             raise MalformedPayload("the call holds no request", reason="no_message")
         return message
+
+
+async def _abort(call: Call, code: grpc.StatusCode, error: Permanent | Retryable) -> None:
+    """End the call with what is wrong, and for what may work later, when.
+
+    UNAVAILABLE and not RESOURCE_EXHAUSTED, which exporters may only retry when they find and read `RetryInfo`.
+    """
+    wait = max(error.retry_after or _SHORTEST_RETRY, _SHORTEST_RETRY) if isinstance(error, Retryable) else None
+    details = status(code.value[0], str(error), retry_after=wait)
+    call.set_trailing_metadata((("grpc-status-details-bin", details),))
+    await call.abort(code, str(error))

@@ -98,6 +98,10 @@ class OtlpHttp:
             reply = await self._answer(scope, receive)
         except ConnectionResetError:
             return
+        except TimeoutError:
+            seconds = self._config.body_timeout.total_seconds()
+            late = Overloaded(f"the body did not arrive within {seconds:g} s")
+            reply = failed(late, encoding_of(scope["headers"]) or "json", hang_up=True)
         except (Permanent, Retryable) as error:
             reply = failed(error, encoding_of(scope["headers"]) or "json")
         await reply.send(send)
@@ -121,9 +125,5 @@ class OtlpHttp:
 
     async def _arrived(self, body: Awaitable[T]) -> T:
         """Return what `body` reads, unless it takes too long."""
-        seconds = self._config.body_timeout.total_seconds()
-        try:
-            async with asyncio.timeout(seconds):
-                return await body
-        except TimeoutError:
-            raise Overloaded(f"the body did not arrive within {seconds:g} s") from None
+        async with asyncio.timeout(self._config.body_timeout.total_seconds()):
+            return await body
