@@ -96,13 +96,14 @@ def finish(connection: Connection, finished: Sequence[Outcome], *, length: timed
     """Replace jobs by their outcomes; see `JobStore.finish`.
 
     The first outcome stays, except that a verdict takes the place of a failure: it can only come from a judge who was
-    given up on too early.
+    given up on too early. An outcome from before the turn's present decision is as good as one from after it, but none
+    is taken while there is no decision: it would be judged a second time.
     """
     held = _hold(connection, [o.job.turn_id for o in finished])
     current: dict[tuple[str, str, str], Outcome] = {}
     for outcome in finished:
         turn = held.get(outcome.job.turn_id)
-        if turn and turn.content_hash == outcome.job.content_hash:
+        if turn and turn.decided and turn.content_hash == outcome.job.content_hash:
             current.setdefault(_key(outcome.job), outcome)
     if not current:
         return

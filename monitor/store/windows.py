@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from sqlalchemy import BigInteger, Connection, delete, func, literal, select, type_coerce
@@ -55,10 +55,14 @@ def changed(connection: Connection, limit: int) -> tuple[Window, ...]:
     )
 
 
+def adopted(connection: Connection, length: timedelta) -> bool:
+    """Return whether rollups are in windows of `length`."""
+    return connection.execute(select(window_length.c.length)).scalars().all() == [length]
+
+
 def adopt(connection: Connection, length: timedelta) -> None:
     """Make `length` the length of all windows: rollups of another length are dropped and all windows marked."""
-    known: Sequence[timedelta] = connection.execute(select(window_length.c.length)).scalars().all()
-    if list(known) == [length]:
+    if adopted(connection, length):
         return
     connection.execute(delete(window_length))
     connection.execute(insert(connection, window_length).values(length=length).on_conflict_do_nothing())
