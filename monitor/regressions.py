@@ -322,8 +322,8 @@ class _Replay:
     def _promise(self, rule: Watch) -> str:
         if rule is Watch.RELEASE:
             return (
-                f"The chance that this alarm is false, at any time in the release's life, is at most "
-                f"{percent(self._chance())}."
+                "If this release is no worse than the one before, the chance that it ever raises an alarm here "
+                f"is at most {percent(self._chance())}."
             )
         days = self._hours_to_false_alarm() / 24
         return (
