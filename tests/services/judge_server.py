@@ -96,7 +96,7 @@ class JudgeServer:
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
-        self.answer: Callable[[dict[str, Any]], str] = kind
+        self.answer: Callable[[dict[str, Any]], str | Step] = kind
         self._steps: deque[Step] = deque()
         self._closing = threading.Event()
         server = self
@@ -127,7 +127,8 @@ class JudgeServer:
 
     def reply(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
         """Write the next reply."""
-        step = self._steps.popleft() if self._steps else completion(self.answer(body))
+        scripted = self._steps.popleft() if self._steps else self.answer(body)
+        step = completion(scripted) if isinstance(scripted, str) else scripted
         if step.hang:
             self._closing.wait(60)
         if step.hang or step.drop:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -95,9 +96,16 @@ def test_refused_parameters(judge_server: JudgeServer, new_judge: NewJudge) -> N
 
 
 def test_refusals_side_by_side(judge_server: JudgeServer, new_judge: NewJudge) -> None:
-    """Calls that are refused at the same time learn the same thing once."""
-    step = refusal(400, "Unsupported parameter: 'max_tokens'", param="max_tokens")
-    judge_server.script(step, step, step)
+    """Calls that are refused at the same time learn the same thing once, and all of them succeed."""
+    together = threading.Barrier(3)
+
+    def modern(body: dict[str, object]) -> str | Step:
+        if "max_tokens" not in body:
+            return "{}"
+        together.wait(10)
+        return refusal(400, "Unsupported parameter: 'max_tokens'", param="max_tokens")
+
+    judge_server.answer = modern
 
     async def three() -> None:
         async with new_judge() as judge:
