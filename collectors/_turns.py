@@ -3,82 +3,40 @@
 Four shapes, told apart by their keys:
 - `{"question", "context", "answer", "ground_truth"?}`, or `query`/`response` (Azure AI evaluation, QA line)
 - `{"messages": [{"role", "content", "context": {"citations": [{"id", "title", "content"}]}}]}` (its conversation line):
-  every assistant message is a turn, with the messages before it as history
+  every question that was answered is a turn, with the messages before it as history
 - `{"userText", "dataList", "responseContent"}` (Spring AI `EvaluationRequest`)
-- what `rag-monitor turns --format jsonl` prints
-All may carry `app`, `environment`, `release`, `session_id`, `user_id`, `model` and `started_at` (RFC 3339).
+- what `rag-monitor turns --format jsonl` prints; such a turn keeps its ids
+All may carry `app`, `environment`, `release`, `session_id`, `user_id`, `model`, `started_at` (RFC 3339, or Unix time)
+and `turn_id`, which names the turn wherever it is read; without it, the place it is read from does.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import TypeAlias
 
 import orjson
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from collectors._otlp_times import TIME_REPAIRED
+from collectors._turns_conversation import Exchange, exchanges
+from collectors._turns_json import readable
+from collectors._turns_record import Conversation, Line, citations_of, parsed
 from monitor.errors import MalformedPayload
 from monitor.model import Citation, Message, Turn, turn_id
+from monitor.reading.failure import class_name
 from monitor.spans import Decoded, Fragment
 
 _STEP = timedelta(milliseconds=1)
+_EARLIEST, _AHEAD = datetime(2000, 1, 1, tzinfo=UTC), timedelta(days=1)
+"""As for spans: a turn is never dated 1970 or next year, where nobody looks at its window."""
+_LARGEST_COUNT = 2**31 - 1
+_TRACE_ID, _SPAN_ID = re.compile(r"[0-9a-f]{32}"), re.compile(r"[0-9a-f]{16}")
 
-
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, hide_input_in_errors=True, populate_by_name=True)
-
-
-def _documents(value: object) -> object:
-    """Citations come as one text, a list of texts, or a list of objects; None and "" are no documents."""
-    if value is None or value == "":
-        return ()
-    if isinstance(value, Mapping) and "citations" in value:
-        return _documents(value["citations"])
-    items = value if isinstance(value, list | tuple) else (value,)
-    return tuple({"content": item} if isinstance(item, str) else item for item in items)
-
-
-class _Document(_Record):
-    id: str | None = Field(None, coerce_numbers_to_str=True)
-    title: str | None = None
-    content: str | None = Field(None, validation_alias=AliasChoices("content", "text", "page_content"))
-    score: float | None = None
-    source: str | None = Field(None, validation_alias=AliasChoices("source", "url", "filepath"))
-
-
-_Documents = Annotated[tuple[_Document, ...], BeforeValidator(_documents)]
-
-
-class _Message(_Record):
-    role: str
-    content: str = ""
-    context: _Documents | None = None
-
-
-class _Common(_Record):
-    app: str | None = None
-    environment: str = ""
-    release: str = ""
-    session_id: str | None = None
-    user_id: str | None = None
-    model: str | None = None
-    started_at: datetime | None = Field(None, validation_alias=AliasChoices("started_at", "timestamp"))
-    ground_truth: str | None = None
-    history: tuple[_Message, ...] = ()
-    retrieval_queries: tuple[str, ...] = ()
-    error: str | None = None
-
-
-class _Line(_Common):
-    query: str | None = Field(None, validation_alias=AliasChoices("query", "question", "userText"))
-    response: str | None = Field(None, validation_alias=AliasChoices("response", "answer", "responseContent"))
-    citations: _Documents | None = Field(None, validation_alias=AliasChoices("citations", "context", "dataList"))
-
-
-class _Conversation(_Common):
-    messages: tuple[_Message, ...] = Field(min_length=1)
+_Record: TypeAlias = Line | Conversation
 
 
 def fragment(record: bytes, *, origin: str, app: str, received_at: datetime) -> Fragment:
@@ -86,115 +44,183 @@ def fragment(record: bytes, *, origin: str, app: str, received_at: datetime) -> 
 
     Args:
         record: one JSON object.
-        origin: where it came from, such as `chats.jsonl:17`; equal records of other origins are other turns.
+        origin: where it came from, such as `chats.jsonl:17`; equal records of other origins are other turns, unless
+            they say by a `turn_id` that they are the same.
         app: the app's name where the record has none.
         received_at: aware UTC.
 
     Raises:
         MalformedPayload: not JSON, or none of the shapes; the message names keys, never values.
     """
-    parsed = _parse(record)
-    count = len(_questions(parsed.messages)) if isinstance(parsed, _Conversation) else 1
+    text = readable(record)
+    found = parsed(text.tree)
+    count = len(exchanges(found)) if isinstance(found, Conversation) else 1
     if not count:
-        raise MalformedPayload("messages: no assistant message, so no turn", reason="no_turn")
-    payload = orjson.dumps({"origin": origin, "app": app, "record": orjson.Fragment(record)})
+        raise MalformedPayload("messages: no question that was answered, so no turn", reason="no_turn")
+    known = found.turn_id is not None
+    envelope = {"origin": "" if known else origin, "app": app, "record": orjson.Fragment(text.record)}
+    payload = orjson.dumps({**envelope, "repaired": True} if text.repaired else envelope)
     digest = hashlib.blake2b(payload, digest_size=16).digest()
+    started, _ = _started(found, received_at)
     return Fragment(
-        trace_id=digest.hex(),
+        trace_id=_trace_id(found, app) or digest.hex(),
         signal="turns",
         payload=payload,
         count=count,
-        received_at=_utc(parsed.started_at) or received_at,
+        received_at=started,
         digest=digest,
     )
 
 
 def decode(stored: Fragment) -> Decoded:
     """Return the turns of a fragment made by `fragment`; `user_id` is still as the record has it."""
-    envelope = orjson.loads(stored.payload)
-    parsed = _parse(orjson.dumps(envelope["record"]))
-    if isinstance(parsed, _Conversation):
-        turns = []
-        for at in _questions(parsed.messages):
-            before = [m for m in parsed.messages[:at] if m.role in {"user", "assistant"}]
-            query = before.pop().content if before and before[-1].role == "user" else None
-            answer = parsed.messages[at]
-            line = _Line(
-                **parsed.model_dump(exclude={"messages", "history"}),
-                query=query,
-                response=answer.content,
-                citations=answer.context,
-                history=tuple(before),
-            )
-            turns.append(_turn(line, stored, app=envelope["app"], index=at))
-        return Decoded(turns=tuple(turns))
-    return Decoded(turns=(_turn(parsed, stored, app=envelope["app"], index=0),))
-
-
-def _parse(record: bytes) -> _Line | _Conversation:
     try:
-        tree = orjson.loads(record)
-    except orjson.JSONDecodeError as error:
-        raise MalformedPayload(f"not JSON: line {error.lineno}, column {error.colno}", reason="not_json") from None
-    if not isinstance(tree, dict):
-        raise MalformedPayload(f"expected a JSON object, found {type(tree).__name__}", reason="not_object")
-    shape = _Conversation if "messages" in tree else _Line
-    try:
-        parsed = shape.model_validate(tree)
-    except ValidationError as error:
-        found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False))
-        raise MalformedPayload(found, reason="wrong_shape") from None
-    if isinstance(parsed, _Line) and parsed.query is None and parsed.response is None:
-        raise MalformedPayload("no turn: expected question or query, answer or response, or messages", reason="no_turn")
-    return parsed
-
-
-def _questions(messages: Sequence[_Message]) -> list[int]:
-    return [i for i, m in enumerate(messages) if m.role == "assistant"]
-
-
-def _turn(line: _Line, stored: Fragment, *, app: str, index: int) -> Turn:
-    span_id = f"{index:016x}"
-    started = _utc(line.started_at) or stored.received_at
-    # Turns of one conversation keep their order even though the record has a single time.
-    started += index * _STEP
-    citations = None
-    if line.citations is not None:
-        citations = tuple(
-            Citation(
-                id=d.id,
-                title=d.title,
-                content=d.content,
-                score=d.score,
-                source=d.source,
-                rank=rank,
-            )
-            for rank, d in enumerate(line.citations, 1)
-        )
-    return Turn(
-        turn_id=turn_id(stored.trace_id, span_id),
+        envelope = orjson.loads(stored.payload)
+        found, app = parsed(envelope["record"]), envelope["app"]
+    except (orjson.JSONDecodeError, MalformedPayload, TypeError, KeyError):
+        return Decoded(unread={"unreadable": stored.count})
+    around = _Around(
         trace_id=stored.trace_id,
-        span_id=span_id,
-        app=line.app or app,
-        environment=line.environment,
-        release=line.release,
-        session_id=line.session_id,
-        user_id=line.user_id,
-        query=line.query,
-        history=tuple(Message(role=m.role, content=m.content) for m in line.history),
-        retrieval_queries=line.retrieval_queries,
-        citations=citations,
-        response=line.response,
-        ground_truth=line.ground_truth,
-        model=line.model,
-        error=line.error,
-        started_at=started,
-        ended_at=started,
-        dialect="import",
+        app=found.app or app,
+        received_at=stored.received_at,
+        flags=frozenset({"text_repaired"}) if envelope.get("repaired") else frozenset(),
     )
+    if isinstance(found, Line):
+        return Decoded(turns=(_from_line(found, around),))
+    answered = exchanges(found)
+    last = len(answered) - 1
+    turns = tuple(_from_exchange(found, one, around, last=i == last) for i, one in enumerate(answered))
+    return Decoded(turns=turns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Around:
+    """What the turns of one fragment share."""
+
+    trace_id: str
+    app: str
+    received_at: datetime
+    flags: frozenset[str]
+
+
+def _from_line(line: Line, around: _Around) -> Turn:
+    kept = _own_ids(line)
+    started, repaired = _started(line, around.received_at)
+    return _turn(
+        line,
+        around,
+        span_id=kept[1] if kept else f"{0:016x}",
+        started=started,
+        ended=started if repaired else max(started, _utc(line.ended_at) or started),
+        flags=frozenset(line.flags) | _time_flags(repaired=repaired),
+        query=line.query,
+        history=line.history,
+        citations=citations_of(line.citations),
+        response=line.response,
+        last=True,
+    )
+
+
+def _from_exchange(found: Conversation, one: Exchange, around: _Around, *, last: bool) -> Turn:
+    started, repaired = _started(found, around.received_at)
+    # Turns of one conversation keep their order even though the record has a single time.
+    started += one.at * _STEP
+    return _turn(
+        found,
+        around,
+        span_id=f"{one.at:016x}",
+        started=started,
+        ended=started,
+        flags=frozenset(found.flags) | _time_flags(repaired=repaired),
+        query=one.query,
+        history=(*found.history, *one.history),
+        citations=one.citations,
+        response=one.response,
+        last=last,
+    )
+
+
+def _turn(
+    found: _Record,
+    around: _Around,
+    *,
+    span_id: str,
+    started: datetime,
+    ended: datetime,
+    flags: frozenset[str],
+    query: str | None,
+    history: Sequence[Message],
+    citations: tuple[Citation, ...] | None,
+    response: str | None,
+    last: bool,
+) -> Turn:
+    """What a record says once, such as its reference answer, is about the `last` of its turns."""
+    return Turn(
+        turn_id=turn_id(around.trace_id, span_id),
+        trace_id=around.trace_id,
+        span_id=span_id,
+        app=around.app,
+        environment=found.environment,
+        release=found.release,
+        session_id=found.session_id,
+        user_id=found.user_id,
+        query=query,
+        history=tuple(history),
+        retrieval_queries=found.retrieval_queries if last else (),
+        citations=citations,
+        response=response,
+        ground_truth=found.ground_truth if last else None,
+        model=found.model,
+        input_tokens=_count(found.tokens.input) if last else None,
+        output_tokens=_count(found.tokens.output) if last else None,
+        # An error is a short class wherever it is shown; what else stands there may be a message with user text.
+        error=(class_name(found.error) or "error") if found.error and last else None,
+        streaming=found.streaming,
+        started_at=started,
+        ended_at=ended,
+        dialect="import",
+        facets=dict(found.facets),
+        flags=flags | around.flags,
+    )
+
+
+def _own_ids(found: _Record) -> tuple[str, str] | None:
+    """Return trace and span id of a turn that this program printed: its `turn_id` is made of them."""
+    trace, span = found.trace_id or "", found.span_id or ""
+    if isinstance(found, Conversation) or not (_TRACE_ID.fullmatch(trace) and _SPAN_ID.fullmatch(span)):
+        return None
+    return (trace, span) if turn_id(trace, span) == found.turn_id else None
+
+
+def _trace_id(found: _Record, app: str) -> str | None:
+    """Return the trace of a turn that has a name of its own; a later version of it replaces the earlier."""
+    if found.turn_id is None:
+        return None
+    kept = _own_ids(found)
+    name = orjson.dumps([found.app or app, found.turn_id])
+    return kept[0] if kept else hashlib.blake2b(name, digest_size=16).hexdigest()
+
+
+def _started(found: _Record, received_at: datetime) -> tuple[datetime, bool]:
+    """Return when the turn began, and whether the record says it in a way that cannot be."""
+    said = _utc(found.started_at)
+    if said is None or not _EARLIEST <= said <= received_at + _AHEAD:
+        return received_at, found.started_at is not None
+    return said, False
+
+
+def _time_flags(*, repaired: bool) -> frozenset[str]:
+    return frozenset({TIME_REPAIRED}) if repaired else frozenset()
 
 
 def _utc(moment: datetime | None) -> datetime | None:
     if moment is None:
         return None
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except OverflowError:
+        return None
+
+
+def _count(value: int | None) -> int | None:
+    return value if value is not None and 0 <= value <= _LARGEST_COUNT else None
