@@ -123,8 +123,8 @@ class ScoreSettings(Section):
 
     concurrency: int = Field(default=8, gt=0)
     """Jobs judged at once by one process."""
-    attempts: int = Field(default=4, gt=0)
-    """Claims of one job before it becomes unscored."""
+    attempts: int = Field(default=8, gt=0)
+    """Claims of one job before it becomes unscored; with the default backoff that is 20 minutes of failures."""
     backoff: Duration = timedelta(seconds=10)
     """Wait before the second attempt; doubled for each further one."""
     max_job_age: Duration = timedelta(days=2)
