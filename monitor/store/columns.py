@@ -64,7 +64,7 @@ def label(text: str) -> str:
 
 
 def json_text(value: object) -> str:
-    """Return a value (sequences, string-keyed dicts, dataclasses, scalars) as JSON: text clean, NaN and infinities null."""
+    """Return sequences, string-keyed dicts, dataclasses or scalars as JSON: text clean, NaN and infinities null."""
     try:
         encoded = orjson.dumps(value)
     except orjson.JSONEncodeError:

@@ -19,7 +19,9 @@ from monitor.store.database import Database
 from monitor.store.tables import REVISION
 
 _FOLDER = Path(__file__).with_name("migrations")
-_LOCK = 0x7261676D6F6E  # "ragmon": any number that no other program's advisory locks use
+LOCK = 0x7261676D6F6E
+"""Key of PostgreSQL's advisory lock around a migration, "ragmon": a number that no other program is likely to use."""
+
 _PATIENCE = timedelta(minutes=5)
 _PAGE_BYTES = 8192
 
@@ -83,7 +85,7 @@ def revision(connection: Connection) -> str | None:
 def _lock_postgresql(connection: Connection) -> None:
     connection.execute(text(f"SET LOCAL lock_timeout = {_PATIENCE // timedelta(milliseconds=1)}"))
     connection.execute(text("SET LOCAL statement_timeout = 0"))
-    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
     encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
     if encoding != "UTF8":
         raise ConfigError(f"store.url: the database is encoded as {encoding}; create it with ENCODING 'UTF8'")

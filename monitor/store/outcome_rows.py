@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import TypeAlias
 
@@ -74,7 +75,7 @@ def outcome_row(outcome: Outcome, *, sampled: bool) -> dict[str, Cell]:
         "calls": exchange.calls,
         "input_tokens": exchange.input_tokens,
         "output_tokens": exchange.output_tokens,
-        "cost_usd": exchange.cost_usd,
+        "cost_usd": exchange.cost_usd if math.isfinite(exchange.cost_usd) else 0.0,
         "latency": exchange.latency,
         "fingerprint": exchange.fingerprint,
         "judged_at": outcome.judged_at,

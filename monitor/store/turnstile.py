@@ -17,6 +17,11 @@ class Turnstile:
         self._gates: deque[threading.Lock] = deque()
         self._held = False
 
+    @property
+    def waiting(self) -> int:
+        """Threads that queue right now."""
+        return len(self._gates)
+
     @contextmanager
     def passing(self, patience: timedelta) -> Iterator[bool]:
         """Enter, and leave at the end; yields False, not entered, when `patience` ran out first."""

@@ -1,15 +1,21 @@
 """Whatever is written, in whatever order and how often: every turn is accounted for, and windows add up."""
 
+from __future__ import annotations
+
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import TYPE_CHECKING, TypeAlias
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor.model import Exchange, Finding, Reason, Turn, Unscored, Verdict
+from monitor.ports import Store
 from monitor.trends import Sums
+
+if TYPE_CHECKING:
+    from tests.contract.conftest import Make
 
 HOUR = timedelta(hours=1)
 RUBRICS = {"groundedness": "g1", "toxicity": "t1"}
@@ -19,6 +25,8 @@ PLACES = 2
 
 places = st.integers(0, PLACES - 1)
 metrics = st.sampled_from(sorted(RUBRICS))
+Step: TypeAlias = "Assemble | Sample | Finish | RollUp"
+
 findings = st.builds(
     Finding,
     score=st.one_of(st.none(), st.integers(1, 5).map(float)),
@@ -109,6 +117,7 @@ class Ledger:
         self.turns: dict[int, Known] = {}
 
     def assemble(self, step: Assemble, turn: Turn) -> None:
+        """Another content starts anew."""
         known = self.turns.get(step.place)
         if known is None or known.turn.content_hash() != turn.content_hash():
             self.turns[step.place] = Known(turn)
@@ -116,14 +125,16 @@ class Ledger:
             known.turn = turn
 
     def sample(self, step: Sample) -> None:
+        """The first decision counts."""
         known = self.turns.get(step.place)
         if known is None or known.decided or step.stale:
             return
         known.decided, known.proxy = True, step.proxy
         known.waiting = {m: p for m, p in step.probabilities.items() if m not in step.unmet}
-        known.judged = {m: (1.0, Reason.NO_GROUND_TRUTH, False) for m in step.unmet}
+        known.judged = dict.fromkeys(step.unmet, (1.0, Reason.NO_GROUND_TRUTH, False))
 
     def finish(self, step: Finish) -> None:
+        """The first outcome counts, or the first verdict."""
         known = self.turns.get(step.place)
         if known is None or not known.decided or step.stale:
             return
@@ -165,62 +176,73 @@ class Ledger:
         )
 
 
-@pytest.fixture
-def play(store, make):
-    """Runs steps against the store and the ledger, each history on turns and an app of its own."""
+class History:
+    """Runs steps against the store and the ledger, on turns and an app of its own."""
 
-    def run(history):
-        app, traces, ledger = make.trace_id(), [make.trace_id() for _ in range(PLACES)], Ledger()
+    def __init__(self, store: Store, make: Make) -> None:
+        self._store, self._make = store, make
+        self.app, self.ledger = make.trace_id(), Ledger()
+        self._traces = [make.trace_id() for _ in range(PLACES)]
 
-        def judged(step):
-            known = ledger.turns.get(step.place)
-            turn = known.turn if known else make.turn(traces[step.place], app=app)
-            return replace(turn, response="What it never said.") if step.stale else turn
+    def run(self, step: Step) -> None:
+        """Take one step in both."""
+        match step:
+            case Assemble():
+                self._assemble(step)
+            case Sample():
+                self._sample(step)
+            case Finish():
+                self._finish(step)
+            case RollUp():
+                self.roll_up()
 
-        for step, times in [(Assemble(0, ANSWERS[0], 0, "1"), 1), *history]:
-            for _ in range(times):
-                match step:
-                    case Assemble():
-                        at = make.now + step.hour * HOUR
-                        turn = make.turn(traces[step.place], app=app, release=step.release, started_at=at)
-                        turn = replace(turn, response=step.answer)
-                        make.assembled(store, turn)
-                        ledger.assemble(step, turn)
-                    case Sample():
-                        turn = judged(step)
-                        jobs = [make.job(turn, m, RUBRICS[m], p) for m, p in step.probabilities.items()]
-                        unmet = tuple(make.job(turn, m, RUBRICS[m], 1.0) for m in step.unmet)
-                        store.record_samplings([make.sampling(turn, *jobs, unmet=unmet, proxy=step.proxy)])
-                        ledger.sample(step)
-                    case Finish():
-                        job = make.job(judged(step), step.metric, RUBRICS[step.metric], step.probability)
-                        spent = Exchange(input_tokens=7)
-                        if isinstance(step.result, Finding):
-                            outcome = Verdict(job=job, finding=step.result, exchange=spent, judged_at=make.now)
-                        else:
-                            outcome = Unscored(job=job, reason=step.result, exchange=spent, judged_at=make.now)
-                        store.finish([outcome])
-                        ledger.finish(step)
-                    case RollUp():
-                        roll_up()
-        roll_up()
-        return app, ledger
+    def roll_up(self) -> None:
+        """Recompute all windows that changed."""
+        rubrics = [replace(self._make.rubric, metric=metric, rubric_id=rubric) for metric, rubric in RUBRICS.items()]
+        self._store.roll_up(self._store.changed_windows(1000), rubrics=rubrics, length=HOUR)
 
-    def roll_up():
-        rubrics = [replace(make.rubric, metric=metric, rubric_id=rubric_id) for metric, rubric_id in RUBRICS.items()]
-        store.roll_up(store.changed_windows(1000), rubrics=rubrics, length=HOUR)
+    def _assemble(self, step: Assemble) -> None:
+        at, trace_id = self._make.now + step.hour * HOUR, self._traces[step.place]
+        turn = self._make.turn(trace_id, app=self.app, release=step.release, started_at=at)
+        turn = replace(turn, response=step.answer)
+        self._make.assembled(self._store, turn)
+        self.ledger.assemble(step, turn)
 
-    return run
+    def _sample(self, step: Sample) -> None:
+        turn = self._turn(step)
+        jobs = [self._make.job(turn, m, RUBRICS[m], p) for m, p in step.probabilities.items()]
+        unmet = tuple(self._make.job(turn, m, RUBRICS[m], 1.0) for m in step.unmet)
+        self._store.record_samplings([self._make.sampling(turn, *jobs, unmet=unmet, proxy=step.proxy)])
+        self.ledger.sample(step)
+
+    def _finish(self, step: Finish) -> None:
+        job = self._make.job(self._turn(step), step.metric, RUBRICS[step.metric], step.probability)
+        spent, at = Exchange(input_tokens=7), self._make.now
+        if isinstance(step.result, Finding):
+            self._store.finish([Verdict(job=job, finding=step.result, exchange=spent, judged_at=at)])
+        else:
+            self._store.finish([Unscored(job=job, reason=step.result, exchange=spent, judged_at=at)])
+        self.ledger.finish(step)
+
+    def _turn(self, step: Sample | Finish) -> Turn:
+        known = self.ledger.turns.get(step.place)
+        turn = known.turn if known else self._make.turn(self._traces[step.place], app=self.app)
+        return replace(turn, response="What it never said.") if step.stale else turn
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(history=histories)
-def test_histories(store, play, history):
+@given(steps=histories)
+def test_histories(store: Store, make: Make, steps: list[tuple[Step, int]]) -> None:
     """After any history each turn has one job or one outcome per metric, and every window adds up to its turns."""
-    app, ledger = play(history)
-    expected_sums: dict[tuple, Sums] = {}
-    expected_unscored: Counter = Counter()
-    expected_bins: Counter = Counter()
+    history = History(store, make)
+    for step, times in [(Assemble(0, ANSWERS[0], 0, "1"), 1), *steps]:
+        for _ in range(times):
+            history.run(step)
+    history.roll_up()
+    ledger = history.ledger
+    expected_sums: dict[tuple[object, ...], Sums] = {}
+    expected_unscored: Counter[tuple[object, ...]] = Counter()
+    expected_bins: Counter[tuple[object, ...]] = Counter()
     for known in ledger.turns.values():
         sampling, outcomes = store.sampling(known.turn.turn_id), store.outcomes(known.turn.turn_id)
         assert known.decided == (sampling is not None)
@@ -237,7 +259,7 @@ def test_histories(store, play, history):
                     expected_unscored[*key, reason.value] += 1
                 case (_, Finding(score=float() as score), _):
                     expected_bins[*key, f"{score:g}"] += 1
-    rollups = {(r.series.metric, r.release, r.start): r for r in store.rollups(app=app)}
+    rollups = {(r.series.metric, r.release, r.start): r for r in store.rollups(app=history.app)}
     assert expected_sums == {key: rollup.sums for key, rollup in rollups.items()}
     assert expected_unscored == Counter({(*key, n): c for key, r in rollups.items() for n, c in r.unscored.items()})
     assert expected_bins == Counter({(*key, n): c for key, r in rollups.items() for n, c in r.histogram.items()})

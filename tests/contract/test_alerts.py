@@ -1,21 +1,28 @@
 """`AlertStore` and `LeaseStore`: who is told, and who does the telling."""
 
+from __future__ import annotations
+
 import math
 import sys
 from dataclasses import replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
 from monitor.errors import StoreUnavailable
+from monitor.ports import Store
 from monitor.trends import Alert, AlertState, Notification, Regression, Series
+
+if TYPE_CHECKING:
+    from tests.contract.conftest import Make
 
 MINUTE = timedelta(minutes=1)
 SERIES = Series(app="shop", environment="production", slice="", metric="groundedness", rubric_id="g1")
 
 
 @pytest.fixture
-def alert(make):
+def alert(make: Make) -> Alert:
     """A firing alert with something in every field."""
     regression = Regression(
         series=SERIES,
@@ -45,12 +52,12 @@ def alert(make):
     )
 
 
-def told(alert, channel="slack", transition=AlertState.FIRING):
+def told(alert: Alert, channel: str = "slack", transition: AlertState = AlertState.FIRING) -> Notification:
     """A notification that was not tried yet."""
     return Notification(alert_id=alert.alert_id, channel=channel, transition=transition)
 
 
-def test_alert_reads_back(store, alert):
+def test_alert_reads_back(store: Store, alert: Alert) -> None:
     """An alert reads back equal, field by field, with and without what is optional."""
     fresh = replace(
         alert,
@@ -66,13 +73,13 @@ def test_alert_reads_back(store, alert):
     assert (alert, fresh) == store.alerts()
 
 
-def test_infinite_evidence(store, alert):
+def test_infinite_evidence(store: Store, alert: Alert) -> None:
     """Evidence without bound is kept as the largest number there is."""
     store.save_alerts([replace(alert, regression=replace(alert.regression, evidence=math.inf))], [])
     assert [sys.float_info.max] == [a.regression.evidence for a in store.alerts()]
 
 
-def test_alerts_newest_first(store, alert):
+def test_alerts_newest_first(store: Store, alert: Alert) -> None:
     """Alerts come newest first, narrowed down by state and number."""
     states = (AlertState.PENDING, AlertState.FIRING, AlertState.RESOLVED)
     alerts = [
@@ -86,7 +93,7 @@ def test_alerts_newest_first(store, alert):
     assert store.alerts(states=()) == ()
 
 
-def test_alert_changes(store, alert):
+def test_alert_changes(store: Store, alert: Alert) -> None:
     """Saving a known alert replaces it."""
     store.save_alerts([alert], [])
     resolved = replace(alert, state=AlertState.RESOLVED, annotated=False)
@@ -95,7 +102,7 @@ def test_alert_changes(store, alert):
     assert (resolved,) == store.alerts()
 
 
-def test_notification_is_known(store, alert):
+def test_notification_is_known(store: Store, alert: Alert) -> None:
     """A transition that is saved again causes no second notification, whether the first was sent or only tried."""
     store.save_alerts([alert], [told(alert), told(alert, "email")])
     sent = replace(told(alert), attempt=1, sent_at=alert.firing_at)
@@ -106,7 +113,7 @@ def test_notification_is_known(store, alert):
     assert (tried,) == store.notifications(due=alert.firing_at)
 
 
-def test_sent_stays_sent(store, alert):
+def test_sent_stays_sent(store: Store, alert: Alert) -> None:
     """A failure that is recorded late does not send an alert twice."""
     store.save_alerts([alert], [told(alert)])
     store.save_notification(replace(told(alert), attempt=2, sent_at=alert.firing_at))
@@ -114,7 +121,7 @@ def test_sent_stays_sent(store, alert):
     assert store.notifications(due=alert.firing_at + 999 * MINUTE) == ()
 
 
-def test_notifications_due(store, alert):
+def test_notifications_due(store: Store, alert: Alert) -> None:
     """A notification that is to wait is not due earlier."""
     waiting = replace(told(alert), not_before=alert.firing_at + MINUTE)
     store.save_alerts([alert], [waiting])
@@ -122,7 +129,7 @@ def test_notifications_due(store, alert):
     assert (waiting,) == store.notifications(due=alert.firing_at + MINUTE)
 
 
-def test_notifications_in_order(store, alert):
+def test_notifications_in_order(store: Store, alert: Alert) -> None:
     """What happened first is told first: by the time of the transition, then pending, firing, resolved."""
     at_once = replace(alert, alert_id="a2", pending_at=alert.pending_at - MINUTE, firing_at=alert.pending_at - MINUTE)
     caused = [
@@ -135,7 +142,7 @@ def test_notifications_in_order(store, alert):
     assert tuple(reversed(caused)) == store.notifications(due=alert.firing_at)
 
 
-def test_alert_and_notification_together(store, alert):
+def test_alert_and_notification_together(store: Store, alert: Alert) -> None:
     """An alert whose notification cannot be written is not saved either."""
     stranger = replace(told(alert), alert_id="unknown")
     with pytest.raises(StoreUnavailable):
@@ -143,10 +150,10 @@ def test_alert_and_notification_together(store, alert):
     assert store.alerts() == ()
 
 
-def test_lease(store, make):
+def test_lease(store: Store, make: Make) -> None:
     """One holder at a time has the lease; it can extend it, and another gets it once it ran out."""
 
-    def hold(holder, minutes):
+    def hold(holder: str, minutes: float) -> bool:
         return store.hold("tick", holder, now=make.now + minutes * MINUTE, ttl=2 * MINUTE)
 
     assert [True, False, True, False, True, False] == [
@@ -159,7 +166,7 @@ def test_lease(store, make):
     ]
 
 
-def test_leases_by_name(store, make):
+def test_leases_by_name(store: Store, make: Make) -> None:
     """Leases of different names have nothing to do with each other."""
     assert store.hold("rollup", "a", now=make.now, ttl=MINUTE)
     assert store.hold("detect", "b", now=make.now, ttl=MINUTE)

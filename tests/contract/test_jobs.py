@@ -1,17 +1,24 @@
 """`JobStore`: what is to be judged, and what came of it."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
 from monitor.model import Exchange, Finding, Reason, Verdict
+from monitor.ports import Store
+
+if TYPE_CHECKING:
+    from tests.contract.conftest import Make
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 
 
-def test_sampling_reads_back(store, make):
+def test_sampling_reads_back(store: Store, make: Make) -> None:
     """A decision reads back with its jobs, its unmet needs and the proxy score."""
     turn = make.turn()
     make.assembled(store, turn)
@@ -20,7 +27,7 @@ def test_sampling_reads_back(store, make):
     assert sampling == store.sampling(turn.turn_id)
 
 
-def test_undecided(store, make):
+def test_undecided(store: Store, make: Make) -> None:
     """A turn without a decision has no sampling, and neither has an unknown one."""
     turn = make.turn()
     make.assembled(store, turn)
@@ -28,7 +35,7 @@ def test_undecided(store, make):
     assert store.sampling("0" * 32) is None
 
 
-def test_sampling_without_proxy(store, make):
+def test_sampling_without_proxy(store: Store, make: Make) -> None:
     """A proxy that does not apply stays None, and so does one that is not a number."""
     turns = [make.turn(), make.turn()]
     make.assembled(store, *turns)
@@ -36,7 +43,7 @@ def test_sampling_without_proxy(store, make):
     assert [None, None] == [store.sampling(turn.turn_id).proxy for turn in turns]
 
 
-def test_recorded_twice(store, make):
+def test_recorded_twice(store: Store, make: Make) -> None:
     """A decision recorded again changes nothing, even when its jobs are done by then."""
     turn = make.turn()
     (job,) = make.sampled(store, turn)
@@ -46,7 +53,7 @@ def test_recorded_twice(store, make):
     assert len(store.outcomes(turn.turn_id)) == 1
 
 
-def test_first_decision_stays(store, make):
+def test_first_decision_stays(store: Store, make: Make) -> None:
     """Another decision about the same content is dropped whole."""
     turn = make.turn()
     (job,) = make.sampled(store, turn)
@@ -55,7 +62,7 @@ def test_first_decision_stays(store, make):
     assert ((job,), 0.25) == (sampling.jobs, sampling.proxy)
 
 
-def test_decision_about_replaced_content(store, make):
+def test_decision_about_replaced_content(store: Store, make: Make) -> None:
     """A decision about content that was replaced meanwhile is dropped; the turn still waits for one."""
     turn = make.turn()
     make.assembled(store, turn)
@@ -67,7 +74,7 @@ def test_decision_about_replaced_content(store, make):
     assert store.backlog().jobs == 0
 
 
-def test_decision_about_deleted_turn(store, make):
+def test_decision_about_deleted_turn(store: Store, make: Make) -> None:
     """A decision about a turn that is gone is dropped, and the others of the call are kept."""
     turn, gone = make.turn(), make.turn()
     make.assembled(store, turn)
@@ -75,7 +82,7 @@ def test_decision_about_deleted_turn(store, make):
     assert store.backlog().jobs == 1
 
 
-def test_claim(store, make):
+def test_claim(store: Store, make: Make) -> None:
     """A claimed job carries its lease and counts the attempt, and is nobody else's until the lease runs out."""
     (job,) = make.sampled(store, make.turn())
     expected = replace(job, attempt=1, leased_until=make.now + MINUTE)
@@ -85,7 +92,7 @@ def test_claim(store, make):
     assert (again,) == store.claim(now=make.now + MINUTE, lease=MINUTE, limit=10)
 
 
-def test_claim_not_before(store, make):
+def test_claim_not_before(store: Store, make: Make) -> None:
     """A job that is to wait is not claimed earlier."""
     turn = make.turn()
     make.assembled(store, turn)
@@ -94,7 +101,7 @@ def test_claim_not_before(store, make):
     assert len(store.claim(now=make.now + MINUTE, lease=MINUTE, limit=1)) == 1
 
 
-def test_claim_oldest_first(store, make):
+def test_claim_oldest_first(store: Store, make: Make) -> None:
     """Jobs are claimed in the order in which they came due, never more than `limit` at once."""
     turns = [make.turn() for _ in range(5)]
     make.assembled(store, *turns)
@@ -106,7 +113,7 @@ def test_claim_oldest_first(store, make):
     assert [expected[:2], expected[2:4], expected[4:], []] == [[job.turn_id for job in jobs] for jobs in claimed]
 
 
-def test_claim_by_rubric(store, make):
+def test_claim_by_rubric(store: Store, make: Make) -> None:
     """Jobs of the asked rubrics are claimed oldest first, however many of others wait in front."""
     turns = [make.turn() for _ in range(120)]
     make.assembled(store, *turns)
@@ -125,7 +132,7 @@ def test_claim_by_rubric(store, make):
     assert [turn.turn_id for turn in turns[:3]] == [job.turn_id for job in oldest]
 
 
-def test_verdict_reads_back(store, make):
+def test_verdict_reads_back(store: Store, make: Make) -> None:
     """A verdict takes its job's place and reads back equal, field by field."""
     turn = make.turn()
     (job,) = make.sampled(store, turn)
@@ -136,7 +143,7 @@ def test_verdict_reads_back(store, make):
     assert store.sampling(turn.turn_id).jobs == ()
 
 
-def test_sparse_verdict_reads_back(store, make):
+def test_sparse_verdict_reads_back(store: Store, make: Make) -> None:
     """A verdict computed in code, with next to nothing in it, reads back equal."""
     turn = make.turn()
     (job,) = make.sampled(store, turn)
@@ -148,7 +155,7 @@ def test_sparse_verdict_reads_back(store, make):
 
 
 @pytest.mark.parametrize("reason", list(Reason))
-def test_unscored_reads_back(store, make, reason):
+def test_unscored_reads_back(store: Store, make: Make, reason: Reason) -> None:
     """Each reason for not scoring reads back, with what was spent on it."""
     turn = make.turn()
     (job,) = make.sampled(store, turn)
@@ -158,7 +165,7 @@ def test_unscored_reads_back(store, make, reason):
     assert (failure,) == store.outcomes(turn.turn_id)
 
 
-def test_outcomes_by_metric(store, make):
+def test_outcomes_by_metric(store: Store, make: Make) -> None:
     """A turn's outcomes come by metric; an unknown turn has none."""
     turn = make.turn()
     make.assembled(store, turn)
@@ -169,7 +176,7 @@ def test_outcomes_by_metric(store, make):
     assert store.outcomes("0" * 32) == ()
 
 
-def test_finished_twice(store, make):
+def test_finished_twice(store: Store, make: Make) -> None:
     """An outcome written again changes nothing, and a second, different one does not replace it."""
     turn = make.turn()
     (job,) = make.sampled(store, turn)
@@ -181,7 +188,7 @@ def test_finished_twice(store, make):
     assert (verdict,) == store.outcomes(turn.turn_id)
 
 
-def test_verdict_after_failure(store, make):
+def test_verdict_after_failure(store: Store, make: Make) -> None:
     """A verdict that comes after its judge was given up on takes the failure's place."""
     turn = make.turn()
     (job,) = make.sampled(store, turn)
@@ -190,7 +197,7 @@ def test_verdict_after_failure(store, make):
     assert (make.verdict(job),) == store.outcomes(turn.turn_id)
 
 
-def test_outcome_of_replaced_content(store, make):
+def test_outcome_of_replaced_content(store: Store, make: Make) -> None:
     """An outcome about content that was replaced meanwhile is dropped, and the new content's job is left alone."""
     turn = make.turn()
     (job,) = make.sampled(store, turn)
@@ -201,7 +208,7 @@ def test_outcome_of_replaced_content(store, make):
     assert (renewed,) == store.sampling(turn.turn_id).jobs
 
 
-def test_outcome_of_deleted_turn(store, make):
+def test_outcome_of_deleted_turn(store: Store, make: Make) -> None:
     """An outcome about a turn that is gone is dropped, and the others of the call are kept."""
     turn = make.turn()
     (job,) = make.sampled(store, turn)
@@ -209,7 +216,7 @@ def test_outcome_of_deleted_turn(store, make):
     assert len(store.outcomes(turn.turn_id)) == 1
 
 
-def test_odd_text_of_a_judge(store, make):
+def test_odd_text_of_a_judge(store: Store, make: Make) -> None:
     """A reply with NUL or lone surrogates is kept with these replaced."""
     turn = make.turn()
     (job,) = make.sampled(store, turn)
@@ -218,7 +225,7 @@ def test_odd_text_of_a_judge(store, make):
     assert "a\ufffdb\ufffd" == store.outcomes(turn.turn_id)[0].exchange.reply
 
 
-def test_release(store, make):
+def test_release(store: Store, make: Make) -> None:
     """A job given back is claimed again at the time set, and not before; its attempts stay counted."""
     make.sampled(store, make.turn())
     claimed = store.claim(now=make.now, lease=HOUR, limit=1)
@@ -228,7 +235,7 @@ def test_release(store, make):
     assert [2] == [job.attempt for job in store.claim(now=make.now + MINUTE, lease=HOUR, limit=1)]
 
 
-def test_waiting_job_reads_back(store, make):
+def test_waiting_job_reads_back(store: Store, make: Make) -> None:
     """A job given back says until when it waits, and holds no lease."""
     turn = make.turn()
     (job,) = make.sampled(store, turn)
@@ -236,7 +243,7 @@ def test_waiting_job_reads_back(store, make):
     assert (replace(job, attempt=1, not_before=make.now + MINUTE),) == store.sampling(turn.turn_id).jobs
 
 
-def test_release_after_lease(store, make):
+def test_release_after_lease(store: Store, make: Make) -> None:
     """A worker whose lease ran out cannot give back the job that another has claimed since."""
     make.sampled(store, make.turn())
     late = store.claim(now=make.now, lease=MINUTE, limit=1)
@@ -245,7 +252,7 @@ def test_release_after_lease(store, make):
     assert store.claim(now=make.now + 2 * MINUTE, lease=HOUR, limit=1) == ()
 
 
-def test_nothing_to_do(store, make):
+def test_nothing_to_do(store: Store, make: Make) -> None:
     """Empty calls are no work and no error."""
     store.record_samplings([])
     store.finish([])

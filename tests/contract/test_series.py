@@ -1,25 +1,32 @@
 """`SeriesStore`: windows recomputed from turns and outcomes."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
 from monitor.errors import ConfigError
 from monitor.model import Exchange, Reason, Rubric
+from monitor.ports import Store
 from monitor.store.sql import open_store
 from monitor.trends import Baseline, Series, Sums
+
+if TYPE_CHECKING:
+    from tests.contract.conftest import Make
 
 HOUR = timedelta(hours=1)
 SERIES = Series(app="shop", environment="production", slice="", metric="groundedness", rubric_id="g1")
 
 
-def roll_up(store, *rubrics):
+def roll_up(store: Store, *rubrics: Rubric) -> int:
     """Recompute all that changed."""
     return store.roll_up(store.changed_windows(1000), rubrics=rubrics, length=HOUR)
 
 
-def test_window(store, make):
+def test_window(store: Store, make: Make) -> None:
     """A window's row holds the sums of its turns by the book (statistics.md section 5)."""
     scored, failed, waiting, unmet, skipped = turns = [make.turn() for _ in range(5)]
     make.assembled(store, *turns)
@@ -69,7 +76,7 @@ def test_window(store, make):
     assert ({"2": 1}, {"2": 4.0}) == (rollup.histogram, rollup.weighted_histogram)
 
 
-def test_rolled_up_once(store, make):
+def test_rolled_up_once(store: Store, make: Make) -> None:
     """A window that was rolled up is not marked any more; doing it again writes nothing and changes nothing."""
     make.sampled(store, make.turn())
     windows = store.changed_windows(10)
@@ -80,7 +87,7 @@ def test_rolled_up_once(store, make):
     assert before == store.rollups()
 
 
-def test_change_during_rollup(store, make):
+def test_change_during_rollup(store: Store, make: Make) -> None:
     """A window that changed after it was found marked stays marked."""
     turn = make.turn()
     (job,) = make.sampled(store, turn)
@@ -92,7 +99,7 @@ def test_change_during_rollup(store, make):
 
 
 @pytest.mark.parametrize("change", ["turns", "samplings", "outcomes"])
-def test_each_change_marks(store, make, change):
+def test_each_change_marks(store: Store, make: Make, change: str) -> None:
     """Windows are marked by new turns, by decisions and by outcomes alike."""
     turn = make.turn()
     job = make.job(turn)
@@ -109,7 +116,7 @@ def test_each_change_marks(store, make, change):
     assert [make.now] == [window.start for window in store.changed_windows(10)]
 
 
-def test_half_open_windows(store, make):
+def test_half_open_windows(store: Store, make: Make) -> None:
     """A turn on the border belongs to the window that begins there."""
     borders = [make.now - timedelta(microseconds=1), make.now, make.now + HOUR]
     make.assembled(store, *(make.turn(started_at=at) for at in borders))
@@ -117,7 +124,7 @@ def test_half_open_windows(store, make):
     assert [(make.now + n * HOUR, 1) for n in (-1, 0, 1)] == [(r.start, r.sums.turns) for r in store.rollups()]
 
 
-def test_before_1970(store, make):
+def test_before_1970(store: Store, make: Make) -> None:
     """Windows before the epoch begin below their turns like all others."""
     long_ago = make.now.replace(year=1969)
     make.assembled(store, make.turn(started_at=long_ago + timedelta(minutes=30)))
@@ -125,7 +132,7 @@ def test_before_1970(store, make):
     assert [(long_ago, 1)] == [(rollup.start, rollup.sums.turns) for rollup in store.rollups()]
 
 
-def test_releases_apart(store, make):
+def test_releases_apart(store: Store, make: Make) -> None:
     """Each release has a row of each metric, also where nothing of it was sampled."""
     make.sampled(store, make.turn(release="1.0"))
     make.assembled(store, make.turn(release="1.1"))
@@ -138,7 +145,7 @@ def test_releases_apart(store, make):
     ] == [(rollup.series.metric, rollup.release, rollup.sums.sampled) for rollup in store.rollups()]
 
 
-def test_rubric_out_of_use(store, make):
+def test_rubric_out_of_use(store: Store, make: Make) -> None:
     """A window judged by a rubric that is not in use any more keeps its row, and its bins."""
     turn = make.turn()
     (job,) = make.sampled(store, turn)
@@ -149,7 +156,7 @@ def test_rubric_out_of_use(store, make):
     assert [("g1", {"4": 1}), ("g2", {})] == [(r.series.rubric_id, r.histogram) for r in store.rollups()]
 
 
-def test_apps_and_environments_apart(store, make):
+def test_apps_and_environments_apart(store: Store, make: Make) -> None:
     """Windows of different apps and environments have nothing to do with each other."""
     make.assembled(store, make.turn(), make.turn(app="bank"), replace(make.turn(), environment="staging"))
     roll_up(store, make.rubric)
@@ -158,7 +165,7 @@ def test_apps_and_environments_apart(store, make):
     ]
 
 
-def test_vanished_turns(store, make):
+def test_vanished_turns(store: Store, make: Make) -> None:
     """A window whose turns are all gone has no rows any more."""
     turn = make.turn()
     make.assembled(store, turn)
@@ -169,7 +176,7 @@ def test_vanished_turns(store, make):
     assert [("2.0", moved.started_at)] == [(rollup.release, rollup.start) for rollup in store.rollups()]
 
 
-def test_shares_in_bins(store, make):
+def test_shares_in_bins(store: Store, make: Make) -> None:
     """Scores between 0 and 1 are counted in tenths, each in the bin that begins at or below it."""
     scores = [0.0, 0.05, 0.1, 0.3, 0.6, 0.7, 0.7999, 0.95, 1.0, None]
     rubric = Rubric(metric="groundedness", rubric_id="g1", needs=frozenset(), scale_min=0, scale_max=1)
@@ -183,7 +190,7 @@ def test_shares_in_bins(store, make):
     assert rollup.sums.n == len(scores)
 
 
-def test_big_totals(store, make):
+def test_big_totals(store: Store, make: Make) -> None:
     """Totals beyond 32 bits are added up and read back."""
     jobs = make.sampled(store, *(make.turn() for _ in range(3)))
     spent = Exchange(input_tokens=1_500_000_000, output_tokens=1_500_000_000)
@@ -193,7 +200,7 @@ def test_big_totals(store, make):
     assert (4_500_000_000, 4_500_000_000) == (rollup.sums.input_tokens, rollup.sums.output_tokens)
 
 
-def test_rollups_narrowed_down(store, make):
+def test_rollups_narrowed_down(store: Store, make: Make) -> None:
     """Rollups come by series, start and release, narrowed down by app, metric and start."""
     make.assembled(store, *(make.turn(started_at=make.now + n * HOUR, app=app) for n in range(3) for app in "ba"))
     roll_up(store, make.rubric, replace(make.rubric, metric="relevance"))
@@ -206,13 +213,13 @@ def test_rollups_narrowed_down(store, make):
     assert [make.now + HOUR] == [rollup.start for rollup in found]
 
 
-def test_other_length(store, make):
+def test_other_length(store: Store, make: Make) -> None:
     """Windows of another length than the store was opened for are refused instead of mixed in."""
     with pytest.raises(ConfigError, match="1:00:00"):
         store.roll_up([], rubrics=[make.rubric], length=timedelta(minutes=15))
 
 
-def test_length_changed(store, migrated_url, make):
+def test_length_changed(store: Store, migrated_url: str, make: Make) -> None:
     """A store opened with another window length recomputes all its windows in that length."""
     quarter = timedelta(minutes=15)
     make.assembled(store, make.turn(), make.turn(started_at=make.now + 2 * quarter))
@@ -228,7 +235,7 @@ def test_length_changed(store, migrated_url, make):
     open_store(migrated_url).close()
 
 
-def test_baselines(store, make):
+def test_baselines(store: Store, make: Make) -> None:
     """A pinned baseline reads back; pinning another for its series replaces it."""
     assert store.baselines() == {}
     first = Baseline(series=SERIES, start=make.now - 24 * HOUR, end=make.now, pinned_by="first_windows")
@@ -241,7 +248,7 @@ def test_baselines(store, make):
     assert {renewed.series: renewed, other.series: other} == store.baselines()
 
 
-def test_failure_of_a_sampled_turn(store, make):
+def test_failure_of_a_sampled_turn(store: Store, make: Make) -> None:
     """A judged turn that turns out not to fit counts as sampled; a need that was unmet from the start does not."""
     judged, unmet = make.turn(), make.turn()
     make.assembled(store, judged, unmet)

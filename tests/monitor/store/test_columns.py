@@ -1,0 +1,103 @@
+"""Column types that both databases agree on."""
+
+import json
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy.dialects import sqlite
+
+from monitor.store.columns import Count, Duration, Instant, Number, clean, json_text, label, microseconds
+
+DIALECT = sqlite.dialect()
+
+
+@given(st.datetimes(timezones=st.timezones()))
+def test_instants_round(instant: datetime) -> None:
+    """An instant of any zone and year reads back as the same instant in UTC, to the microsecond."""
+    kept = Instant().process_bind_param(instant, DIALECT)
+    read = Instant().process_result_value(kept, DIALECT)
+    assert (instant.astimezone(UTC), UTC) == (read, read.tzinfo)
+
+
+def test_naive_instant() -> None:
+    """A naive datetime is refused."""
+    with pytest.raises(ValueError, match="aware"):
+        microseconds(datetime(2026, 3, 1))  # noqa: DTZ001 -- the point
+
+
+def test_instants_in_order() -> None:
+    """Instants are kept in the order of time, whatever their zones."""
+    early = datetime(2026, 3, 1, 13, 30, tzinfo=timezone(timedelta(hours=2)))
+    late = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+    assert microseconds(early) < microseconds(late)
+
+
+@given(st.timedeltas())
+def test_durations_round(duration: timedelta) -> None:
+    """A duration reads back to the microsecond."""
+    kept = Duration().process_bind_param(duration, DIALECT)
+    assert duration == Duration().process_result_value(kept, DIALECT)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00")))
+def test_clean_text_is_kept(text: str) -> None:
+    """Text that both databases take is left as it is."""
+    assert text == clean(text)
+
+
+@given(st.text(st.characters()))
+def test_any_text_is_kept(text: str) -> None:
+    """Whatever the text, both databases take what becomes of it, and cleaning again changes nothing."""
+    cleaned = clean(text)
+    assert "\x00" not in cleaned
+    assert cleaned == cleaned.encode().decode() == clean(cleaned)
+
+
+def test_surrogate_pair() -> None:
+    """Two surrogates that belong together become the character they stand for."""
+    assert clean("\ud83d\ude00 \ud83d") == "\U0001f600 \ufffd"
+
+
+def test_label() -> None:
+    """A label is clean and short enough for an index; it is cut after cleaning, never into half a character."""
+    assert label("\x00" + "é" * 300) == "\ufffd" + "é" * 199
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_no_number(number: float) -> None:
+    """What is not a finite number is kept as NULL."""
+    assert Number().process_bind_param(number, DIALECT) is None
+
+
+def test_count_is_cut() -> None:
+    """A count beyond all sense is cut, in either direction."""
+    assert [10**12, -(10**12), 7] == [Count().process_bind_param(n, DIALECT) for n in (10**30, -(10**30), 7)]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two values."""
+
+    text: str
+    number: float | None
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (["a\x00b"], ["a\ufffdb"]),
+        ({"k\x00": "\ud800"}, {"k\ufffd": "\ufffd"}),
+        ([math.nan, math.inf, 1.5], [None, None, 1.5]),
+        ((Pair("\x00", math.nan),), [{"text": "\ufffd", "number": None}]),
+        ([10**30, True, None], [10**12, True, None]),
+        (["\\u0000"], ["\\u0000"]),
+    ],
+)
+def test_json(value: object, expected: object) -> None:
+    """JSON holds no NUL, no lone surrogate, no NaN and no number that other readers choke on."""
+    encoded = json_text(value)
+    assert expected == json.loads(encoded, parse_constant=pytest.fail)

@@ -1,0 +1,89 @@
+"""The migrations make what the tables say."""
+
+import doctest
+import re
+from contextlib import closing
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, text
+
+from monitor.errors import ConfigError, StoreUnavailable
+from monitor.store import columns, rollup, windows
+from monitor.store.migration import migrate
+from monitor.store.sql import open_store
+from monitor.store.tables import REVISION, metadata
+
+MIGRATIONS = Path(columns.__file__).with_name("migrations")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind."""
+    return (
+        f"sqlite:///{tmp_path / 'store.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    )
+
+
+def test_migrated_schema(url: str) -> None:
+    """A migrated database differs from the tables in nothing that alembic can see."""
+    migrate(url)
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+    engine.dispose()
+
+
+def test_migrated_twice(url: str) -> None:
+    """A database that is up to date is left as it is."""
+    migrate(url)
+    migrate(url)
+    with closing(open_store(url, migrate=False)) as store:
+        store.check()
+
+
+def test_revision() -> None:
+    """The revision that the program asks for is the last migration."""
+    assert ScriptDirectory(str(MIGRATIONS)).get_heads() == [REVISION]
+
+
+def test_newer_schema(url: str) -> None:
+    """A database made by a newer version is neither migrated nor taken for ours."""
+    migrate(url)
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    engine.dispose()
+    with pytest.raises(ConfigError, match=f"the schema is 9999, made by a newer version; this one knows {REVISION}"):
+        migrate(url)
+    with closing(open_store(url, migrate=False)) as store, pytest.raises(StoreUnavailable, match="schema 9999"):
+        store.check()
+
+
+def test_ingest_pages(tmp_path: Path) -> None:
+    """A new SQLite file logs ahead and has pages that hold a fragment of usual size."""
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    migrate(url)
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        pragmas = [connection.execute(text(f"PRAGMA {name}")).scalar() for name in ("journal_mode", "page_size")]
+    engine.dispose()
+    assert ["wal", 8192] == pragmas
+
+
+def test_text_columns_of_user_text() -> None:
+    """Retention finds all user text: the columns for it are in three tables and nowhere else."""
+    words = re.compile(r"payload|query|history|citation|response|ground_truth|prompt|reply|_text")
+    found = {table.name for table in metadata.tables.values() for c in table.c if words.search(c.name)}
+    assert {"spans", "turn_texts", "exchanges"} == found
+
+
+@pytest.mark.parametrize("module", [columns, rollup, windows])
+def test_examples(module: ModuleType) -> None:
+    """The examples in the docstrings hold."""
+    assert doctest.testmod(module).failed == 0
