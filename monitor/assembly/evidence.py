@@ -33,6 +33,8 @@ class Evidence:
     session: str | None = None
     bare: bool = True
     """Single steps, without a chain, agent or request around them."""
+    ended: bool = False
+    """A model call produced a text, or failed."""
     closed: bool = False
     """A question that was answered or failed, in a chain, agent or request of its own."""
 
@@ -46,6 +48,7 @@ class Evidence:
             earlier=self.earlier | other.earlier,
             session=self.session or other.session,
             bare=self.bare and other.bare,
+            ended=self.ended or other.ended,
             closed=self.closed or other.closed,
         )
 
@@ -62,15 +65,16 @@ def evidence(roots: Sequence[Node]) -> Evidence:
             answers=_texts((head.response,)),
             session=session,
             bare=False,
+            ended=head.response is not None or head.error is not None,
             closed=head.response is not None or head.error is not None,
         )
     steps = [node.step for node in nodes if node.step is not None]
     bare = all(root.role in _STEPS for root in roots)
-    answered = any(step.role is Role.LLM and (step.output or step.error) for step in steps)
+    ended = any(step.role is Role.LLM and (step.output or step.error) for step in steps)
     found = Evidence(session=session)
     for step in steps:
         found = found.with_(_of(step))
-    return replace(found, bare=bare, closed=not bare and answered and bool(found.questions))
+    return replace(found, bare=bare, ended=ended, closed=not bare and ended and bool(found.questions))
 
 
 def departs(so_far: Evidence, unit: Evidence) -> bool:
@@ -84,8 +88,10 @@ def follows(so_far: Evidence, unit: Evidence, ahead: Evidence | None) -> bool:
     """Return whether a unit goes on with the turn `so_far`; `ahead` is the next unit that names a question."""
     if so_far.closed and unit.closed:
         return bool(set(so_far.answers).intersection(unit.questions))
+    if so_far.bare and not so_far.ended:
+        return True  # searched for, in whatever words, and not answered yet
     if not unit.questions:
-        return not so_far.answers or ahead is None or _related(so_far, ahead)
+        return ahead is None or _related(so_far, ahead)
     return not so_far.questions or _related(so_far, unit)
 
 

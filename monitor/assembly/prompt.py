@@ -23,7 +23,7 @@ _TAGS = ("question", "query", "user_query", "user_question", "user_input", "user
 _TEMPLATE = re.compile(
     r"(?:^|\n)[^\w\n]{0,20}(?:(?:retrieved|relevant|following|given|provided|additional)[ \t]+){0,3}"
     r"(?:context|documents?|sources?|passages?|knowledge|background|references?|search results|information|excerpts?|"
-    r"kontext|contexto)\b|<(?:context|documents?|sources?|passages?)\b"
+    r"(?:chat |conversation )?history|conversation|kontext|contexto)\b|<(?:context|documents?|sources?|passages?)\b"
     r"|(?:given|use|using|based on)\s+(?:only\s+)?the\s+(?:following|context)",
     re.IGNORECASE,
 )

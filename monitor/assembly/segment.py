@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from monitor.assembly.evidence import Evidence, departs, evidence, follows
 from monitor.assembly.tree import SILENT, WRAPPERS, Forest, Node, walk
@@ -17,6 +18,8 @@ from monitor.spans import Role
 
 _SPEAKING = frozenset((Role.LLM, Role.RETRIEVAL, Role.RERANK))
 _MATTERING = _SPEAKING | WRAPPERS
+_LOOKED_AT = 64
+"""Chains of one unit that are looked into."""
 _HORIZON = 16
 """Steps within which the same question belongs to the same turn."""
 
@@ -187,14 +190,20 @@ def _reach(known: Sequence[Evidence], at: int) -> int:
 
 def _reason_against(unit: Unit) -> str | None:
     """Why a unit is no turn, None when it is one."""
-    if unit.roles & _SPEAKING:
+    if unit.roles & _SPEAKING or _asked_and_ended(unit):
         return None
-    step = unit.head.step
-    if unit.roles & WRAPPERS and step is not None:
-        asked_and_ended = step.query is not None and (step.response is not None or step.error is not None)
-        if asked_and_ended and step.query != step.response and "query" not in step.unsure:
-            return None
-        if "redacted" in step.flags:
-            return None
+    if unit.roles & WRAPPERS:
         return "ingestion" if Role.EMBEDDING in unit.roles else "no_turn"
     return "tool_only" if Role.TOOL in unit.roles else "embedding_only"
+
+
+def _asked_and_ended(unit: Unit) -> bool:
+    """Whether chains alone tell of a question and how it ended; helpers that only pass a text on do not."""
+    nodes = islice((node for node in walk(*unit.roots) if node.role in WRAPPERS), _LOOKED_AT)
+    steps = [step for node in nodes if (step := node.step) is not None]
+    if any("redacted" in step.flags for step in steps[:1]):
+        return True
+    query = next((step.query for step in steps if step.query and "query" not in step.unsure), None)
+    response = next((step.response for step in steps if step.response), None)
+    failed = any(step.error is not None for step in steps[:1])
+    return query is not None and query != response and (response is not None or failed)

@@ -125,7 +125,8 @@ def _times(material: Material, answer: Call | None) -> tuple[datetime, datetime]
         end = answer.span.end_ns if answer is not None and late and not _skewed(material) else head.end_ns
         return instant(head.start_ns), instant(max(head.start_ns, end))
     sound = [span for span in material.spans if "time_repaired" not in span.flags] or material.spans
-    return instant(min(span.start_ns for span in sound)), instant(max(span.end_ns for span in sound))
+    start = min(span.start_ns for span in sound)
+    return instant(start), instant(max(start, *(span.end_ns for span in sound)))
 
 
 def _skewed(material: Material) -> bool:

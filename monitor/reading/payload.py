@@ -27,6 +27,7 @@ _HISTORIES = ("chat_history", "history", "conversation_history", "message_histor
 _ANSWERS = ("answer", "final_answer", "output", "response", "result", "output_text", "messages", "message", "replies",
             "choices", "generations", "answers", "reply", "completion", "generation", "text", "content", "data",
             "outputs", "update", "return_values", "final_result")  # fmt: skip
+_ALTERNATIVES = ("replies", "answers", "choices", "generations")
 _NESTED_ANSWERS = ("answer", "replies", "answers", "response", "final_answer", "output_text")
 _CONTEXTS = ("context", "contexts", "documents", "docs", "source_documents", "retrieved_documents", "passages",
              "retrieved_contexts", "chunks")  # fmt: skip
@@ -226,12 +227,16 @@ def _answer(value: AttributeValue, *, depth: int) -> Said | None:  # noqa: PLR09
     if role_of(value.get("role")) or role_of(value.get("type")) or "lc" in value:
         return _last_said(said(value))
     for key in _ANSWERS:
-        held = value.get(key)
-        if held:
-            found = _answer(held, depth=depth + 1)
+        if value.get(key):
+            found = _answer(_first_alternative(value, key), depth=depth + 1)
             if found is not None:
                 return found
     return None
+
+
+def _first_alternative(value: _Mapping, key: str) -> AttributeValue:
+    held = value.get(key)
+    return held[0] if key in _ALTERNATIVES and is_sequence(held) and held else held
 
 
 def _answer_in_text(value: str, *, depth: int) -> Said | None:
@@ -268,7 +273,7 @@ def _nested_answer(value: _Mapping) -> Said | None:
     for level in _levels(value):
         for key in _NESTED_ANSWERS:
             for holder in level:
-                found = _answer(holder.get(key), depth=1)
+                found = _answer(_first_alternative(holder, key), depth=1)
                 if found is not None:
                     return found
     return None

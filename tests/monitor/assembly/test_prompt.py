@@ -1,0 +1,103 @@
+"""Questions and documents inside prompts."""
+
+import pytest
+
+from monitor.assembly.context import quoted_documents
+from monitor.assembly.prompt import Question, passages, question
+from monitor.model import Citation, Message
+
+PUMP = "The warranty covers the pump for two years."
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"Context:\n[kb-1] {PUMP}\n\nQuestion: Is the pump covered?",
+        f"Context information is below.\n---\n{PUMP}\n---\nQuery: Is the pump covered?\nAnswer: ",
+        f"<context>\n{PUMP}\n</context>\n<question>Is the pump covered?</question>",
+        f"[[ ## context ## ]]\n[{PUMP}]\n\n[[ ## question ## ]]\nIs the pump covered?\n\nRespond with the fields",
+        f"Use the following documents.\n{PUMP}\n\nUser question: Is the pump covered?\n\nHelpful Answer:",
+        "Given the following conversation, rephrase it.\nFollow Up Input: Is the pump covered?\nStandalone question:",
+        f"# Documents\n{PUMP}\n\n**Question:** Is the pump covered?",
+        f"Is the pump covered?\n\nContext: {PUMP}",
+    ],
+)
+def test_a_question_in_a_template(message: str) -> None:
+    """The question is cut out of the usual templates."""
+    found = question(message, contents=[PUMP], searched=["Is the pump covered?"])
+    assert Question("Is the pump covered?", cut=True) == found
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Is the pump covered?",
+        "I have a problem.\nInput: 5\nOutput: 6\nWhy?",
+        "Two things: the pump, and\nthe question: is it covered?",
+        "I read the context. Is it right?",
+    ],
+)
+def test_a_question_of_ones_own(message: str) -> None:
+    """What a person wrote is not cut, whatever words stand in it."""
+    assert Question(message, cut=False) == question(message)
+
+
+def test_a_question_without_a_marker() -> None:
+    """Where documents and question only follow each other, the last paragraph is the question."""
+    assert Question("Is the pump covered?", cut=True) == question(f"{PUMP}\n\nIs the pump covered?", contents=[PUMP])
+
+
+def test_a_prompt_of_documents_only() -> None:
+    """Nothing is left when the question stands in another message."""
+    assert question(PUMP, contents=[PUMP]) is None
+
+
+def test_passages_by_id() -> None:
+    """The text of documents that came as ids stands behind the ids."""
+    prompt = f"Context:\n[kb-1] Warranty\n{PUMP}\n[kb-10] Shipping takes a day.\n\nQuestion: Is it covered?"
+    found = passages([Message(role="user", content=prompt)], ["kb-1", "kb-10"])
+    assert {"kb-1": f"Warranty\n{PUMP}", "kb-10": "Shipping takes a day."} == found
+
+
+def test_passages_of_a_tool() -> None:
+    """LangChain's retriever tool prints metadata before the content."""
+    printed = (
+        f"Source: {{'doc_id': 'kb-1', 'title': 'x'}}\nContent: {PUMP}\n\nSource: {{'doc_id': 'kb-2'}}\nContent: Other."
+    )
+    assert {"kb-1": PUMP, "kb-2": "Other."} == passages([Message(role="tool", content=printed)], ["kb-1", "kb-2"])
+
+
+def test_earlier_answers_quote_nothing() -> None:
+    """An id that an answer cites is no document."""
+    assert {} == passages([Message(role="assistant", content=f"{PUMP} [kb-1]. More text.")], ["kb-1"])
+
+
+def test_documents_that_only_the_prompt_holds() -> None:
+    """Labelled parts of a context block are a citation each, known to have been used."""
+    prompt = f"Context:\n[kb-1] {PUMP}\n[kb-2] Shipping takes one day.\n\nQuestion: Is it covered?"
+    expected = (
+        Citation(id="kb-1", content=PUMP, rank=1, used=True),
+        Citation(id="kb-2", content="Shipping takes one day.", rank=2, used=True),
+    )
+    assert expected == quoted_documents([Message(role="user", content=prompt)])
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Context:\n(no documents found)\n\nQuestion: Is it covered?",
+        "Answer using only the context below. If it does not contain the answer, say so, and never invent anything.",
+        "Is the pump covered?",
+    ],
+)
+def test_a_prompt_without_documents(prompt: str) -> None:
+    """Instructions about a context, and remarks that it is empty, are no documents."""
+    assert () == quoted_documents([Message(role="user", content=prompt)])
+
+
+def test_hostile_prompts_take_no_time() -> None:
+    """Prompts of a million characters made to trip patterns are read in linear time."""
+    for piece in ("\n", "<question>", "[", "Question:", " \n", "[[ ## question ## ]]", "context ", "-\n"):
+        text = piece * (1_000_000 // len(piece))
+        question(text)
+        quoted_documents([Message(role="user", content=text)])

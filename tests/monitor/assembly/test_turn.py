@@ -1,0 +1,336 @@
+"""Which span's word counts for which field of a turn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from monitor.model import Message, turn_id
+from monitor.spans import instant
+
+if TYPE_CHECKING:
+    from tests.monitor.conftest import Make, Turns
+
+PUMP = "The warranty covers the pump for two years."
+SHIPPING = "Express shipping takes a single working day."
+
+
+def test_identity(make: Make, turns: Turns) -> None:
+    """A turn is named by its trace and root, and says where it ran."""
+    resource = {
+        "service.name": "shop",
+        "service.version": "1.2",
+        "deployment.environment.name": "prod",
+        "deployment.environment": "old",
+    }
+    (turn,) = turns([replace(make.chain(1, "Why?", "So."), resource=resource)])
+    assert (turn_id(make.trace_id, make.id(1)), "shop", "1.2", "prod", "openinference") == (
+        turn.turn_id,
+        turn.app,
+        turn.release,
+        turn.environment,
+        turn.dialect,
+    )
+
+
+def test_the_app_of_a_request(make: Make, turns: Turns) -> None:
+    """A request that a gateway passed on does not name the app; the span that answers does."""
+    gateway = replace(make.span(1, {"http.route": "/chat"}), resource={"service.name": "gateway"})
+    (turn,) = turns([gateway, make.call(2, [("user", "Why?")], "So.", parent=1)])
+    assert "shop" == turn.app
+
+
+def test_session_and_user(make: Make, turns: Turns) -> None:
+    """The root's session counts before those of its steps; the user is kept only as hashed."""
+    root = make.chain(1, "Why?", "So.")
+    root = replace(root, attributes={**root.attributes, "session.id": "root", "user.id": "u"})
+    call = make.call(2, [("user", "Why?")], "So.", parent=1)
+    call = replace(call, attributes={**call.attributes, "session.id": "step"})
+    (turn,) = turns([root, call])
+    assert ("root", "user:u") == (turn.session_id, turn.user_id)
+
+
+def test_session_of_the_steps_or_above(make: Make, turns: Turns) -> None:
+    """Without a word of the root, most steps count, else what stands above it."""
+    step = make.call(2, [("user", "Why?")], "So.", parent=1)
+    steps = [make.chain(1, "Why?", "So."), replace(step, attributes={**step.attributes, "session.id": "step"})]
+    above = [make.span(9, {"session.id": "above"}), make.chain(1, "Why?", "So.", parent=9)]
+    assert ("step", "above") == (turns(steps)[0].session_id, turns(above)[0].session_id)
+
+
+def test_query_from_a_prompt(make: Make, turns: Turns) -> None:
+    """Without a chain the last message of the user counts, cut out of its template and flagged."""
+    prompt = f"Context:\n[a] {PUMP}\n\nQuestion: Is the pump covered?"
+    (turn,) = turns([make.call(1, [("system", "Be kind."), ("user", prompt)], "Yes.")])
+    assert ("Is the pump covered?", True) == (turn.query, "query_from_prompt" in turn.flags)
+
+
+def test_lost_content_of_the_user(make: Make, turns: Turns) -> None:
+    """When the question's content was lost, an earlier question is not taken for it."""
+    spans = [
+        make.span(
+            1,
+            {
+                "gen_ai.operation.name": "chat",
+                "gen_ai.input.messages": '[{"role":"user","parts":[{"type":"text","content":"Old?"}]},'
+                '{"role":"assistant","parts":[{"type":"text","content":"Yes."}]},{"role":"user","parts":[]}]',
+                "gen_ai.output.messages": '[{"role":"assistant","parts":[{"type":"text","content":"No."}]}]',
+            },
+        )
+    ]
+    (turn,) = turns(spans)
+    assert (None, "No.", 2) == (turn.query, turn.response, len(turn.history))
+
+
+def test_history_of_the_answering_call(make: Make, turns: Turns) -> None:
+    """Without a word of the root, what stands before the question in the prompt is the history."""
+    messages = [("system", "x"), ("user", "Hi"), ("assistant", "Hello"), ("user", "Why?")]
+    (turn,) = turns([make.chain(1, "Why?", "So."), make.call(2, messages, "So.", parent=1)])
+    assert (Message(role="user", content="Hi"), Message(role="assistant", content="Hello")) == turn.history
+
+
+def test_documents_in_a_message_of_their_own(make: Make, turns: Turns) -> None:
+    """A user's message that only hands over documents is no history."""
+    messages = [("user", f"Context: {PUMP}"), ("user", "Is the pump covered?")]
+    spans = [make.span(1, {}), make.retrieval(2, "pump", {"a": PUMP}, parent=1)]
+    (turn,) = turns([*spans, make.call(3, messages, "Yes.", parent=1, at=1)])
+    assert ("Is the pump covered?", ()) == (turn.query, turn.history)
+
+
+def test_a_streamed_answer(make: Make, turns: Turns) -> None:
+    """A root that ended before its answer was streamed gets the answer, and its end, from the call."""
+    spans = [
+        make.chain(1, "Why?", '{"response": "", "source_nodes": []}', lasts=0.1),
+        make.chain(2, "Why?", "<generator object>", parent=1, lasts=3),
+        make.call(3, [("user", "Why?")], "So.", parent=2, at=0.2, lasts=2),
+    ]
+    (turn,) = turns(spans)
+    assert ("So.", timedelta(seconds=2.2)) == (turn.response, turn.latency)
+
+
+def test_a_failed_answer(make: Make, turns: Turns) -> None:
+    """When the root failed, the text of an earlier call that rewrote the question is no answer."""
+    spans = [
+        make.chain(1, "And that?", None, status=2),
+        make.call(2, [("user", "Rewrite: And that?")], "How long is the warranty?", parent=1),
+        make.retrieval(3, "How long is the warranty?", {"a": PUMP}, parent=1, at=1),
+        make.call(4, [("user", "How long is the warranty?")], None, parent=1, at=2, status=2),
+    ]
+    (turn,) = turns(spans)
+    assert (None, "error", "m", ["a"]) == (turn.response, turn.error, turn.model, [c.id for c in turn.citations])
+
+
+def test_a_failed_last_call(make: Make, turns: Turns) -> None:
+    """Below a root that says nothing, a last call that failed is the turn's failure."""
+    spans = [
+        make.span(1, {}),
+        make.call(2, [("user", "Why is it?")], "why is it", parent=1),
+        make.call(3, [("user", "Why is it?")], None, parent=1, at=1, status=2),
+    ]
+    (turn,) = turns(spans)
+    assert (None, "error") == (turn.response, turn.error)
+
+
+def test_a_rewritten_question_is_no_answer(make: Make, turns: Turns) -> None:
+    """Before the answering call has arrived, the text that was searched for is not taken for an answer."""
+    spans = [
+        make.call(2, [("user", "And that?")], "How long is the warranty?", parent=1),
+        make.retrieval(3, "How long is the warranty?", {"a": PUMP}, parent=1, at=1),
+    ]
+    (turn,) = turns(spans)
+    assert (None, {"root_missing", "incomplete"}) == (turn.response, turn.flags & {"root_missing", "incomplete"})
+
+
+def test_a_call_made_again(make: Make, turns: Turns) -> None:
+    """A call that failed and was made again answers once, and the retry is counted."""
+    spans = [
+        make.chain(1, "Why?", None),
+        make.call(2, [("user", "Why?")], None, parent=1, status=2),
+        make.call(3, [("user", "Why?")], "So.", parent=1, at=1),
+    ]
+    (turn,) = turns(spans)
+    assert ("So.", None, True) == (turn.response, turn.error, "retries=1" in turn.flags)
+
+
+def test_a_title_written_after_the_answer(make: Make, turns: Turns) -> None:
+    """Of two calls below a silent root, the one that was shown the documents answered."""
+    spans = [
+        make.span(1, {}),
+        make.retrieval(2, "Is the pump covered?", {"a": PUMP}, parent=1),
+        make.call(3, [("user", f"Context: {PUMP}\nQuestion: Is the pump covered?")], "Two years.", parent=1, at=1),
+        make.call(4, [("user", "Title for: Is the pump covered?")], "Pump cover", parent=1, at=2),
+    ]
+    (turn,) = turns(spans)
+    assert "Two years." == turn.response
+
+
+def test_a_server_fault_above(make: Make, turns: Turns) -> None:
+    """A request that ended with 5xx is a failure even where no span says so."""
+    request = make.span(9, {"http.response.status_code": 503})
+    assert "503" == turns([request, make.chain(1, "Why?", "So.", parent=9)])[0].error
+
+
+def test_an_unknown_output(make: Make, turns: Turns) -> None:
+    """An output of unknown shape is kept as JSON and flagged when no model call says better."""
+    (turn,) = turns([make.chain(1, "Why?", '{"rows": [1, 2]}'), make.retrieval(2, "Why?", {}, parent=1)])
+    assert ('{"rows":[1,2]}', True) == (turn.response, "unparsed_json" in turn.flags)
+
+
+def test_tokens_are_counted_once(make: Make, turns: Turns) -> None:
+    """Nested descriptions of one call count once, several calls add up, chains do not count."""
+    tokens = {"llm.token_count.prompt": 10, "llm.token_count.completion": 2}
+    calls = [make.call(n, [("user", "Why?")], "So.", parent=p, at=n) for n, p in ((2, 1), (3, 2), (4, 1))]
+    root = make.chain(1, "Why?", "So.")
+    spans = [replace(span, attributes={**span.attributes, **tokens}) for span in (root, *calls)]
+    (turn,) = turns(spans)
+    assert (20, 4) == (turn.input_tokens, turn.output_tokens)
+
+
+def test_reranked_documents(make: Make, turns: Turns) -> None:
+    """What a reranker kept are the citations, in its order and with its scores, completed from the retrieval."""
+    reranked = {
+        "openinference.span.kind": "RERANKER",
+        "reranker.output_documents.0.document.id": "b",
+        "reranker.output_documents.0.document.score": 0.9,
+    }
+    spans = [
+        make.chain(1, "Why?", "So."),
+        make.retrieval(2, "Why?", {"a": PUMP, "b": SHIPPING}, parent=1),
+        make.span(3, reranked, parent=1, at=1),
+    ]
+    (turn,) = turns(spans)
+    assert [("b", SHIPPING, 0.9, 1)] == [(c.id, c.content, c.score, c.rank) for c in turn.citations]
+
+
+def test_nested_retrievals(make: Make, turns: Turns) -> None:
+    """Of retrievers inside each other the outermost that lists documents counts; side by side they add up."""
+    spans = [
+        make.chain(1, "Why?", "So."),
+        make.retrieval(2, "Why?", {"a": PUMP}, parent=1),
+        make.retrieval(3, "Why?", {"a": PUMP, "b": SHIPPING}, parent=2),
+        make.retrieval(4, "Why so?", {"a": PUMP, "c": "Other."}, parent=1, at=1),
+    ]
+    (turn,) = turns(spans)
+    assert (["a", "c"], ("Why?", "Why so?")) == ([c.id for c in turn.citations], turn.retrieval_queries)
+
+
+def test_chunks_of_one_document(make: Make, turns: Turns) -> None:
+    """Two chunks that carry their document's id are two citations."""
+    attributes = {"openinference.span.kind": "RETRIEVER"}
+    for i, content in enumerate((PUMP, SHIPPING, PUMP)):
+        attributes |= {
+            f"retrieval.documents.{i}.document.id": "doc",
+            f"retrieval.documents.{i}.document.content": content,
+        }
+    (turn,) = turns([make.chain(1, "Why?", "So."), make.span(2, attributes, parent=1)])
+    assert [PUMP, SHIPPING] == [citation.content for citation in turn.citations]
+
+
+def test_nothing_found_and_nothing_seen(make: Make, turns: Turns) -> None:
+    """A retrieval that found nothing is told from a turn without retrieval."""
+    found = turns([make.chain(1, "Why?", "So."), make.retrieval(2, "Why?", {}, parent=1)])
+    unseen = turns([make.chain(1, "Why?", "So.")])
+    assert ((), None) == (found[0].citations, unseen[0].citations)
+
+
+def test_used_documents(make: Make, turns: Turns) -> None:
+    """Documents that stand in the answering prompt were used, others were not."""
+    spans = [
+        make.chain(1, "Is the pump covered?", "Yes."),
+        make.retrieval(2, "pump", {"a": PUMP, "b": SHIPPING}, parent=1),
+        make.call(3, [("system", f"Context:\n{PUMP}"), ("user", "Is the pump covered?")], "Yes.", parent=1, at=1),
+    ]
+    assert [True, False] == [citation.used for citation in turns(spans)[0].citations]
+
+
+def test_a_prompt_recorded_without_context(make: Make, turns: Turns) -> None:
+    """When only the bare question was recorded, nobody knows which documents were used."""
+    spans = [
+        make.chain(1, "Is the pump covered?", "Yes."),
+        make.retrieval(2, "pump", {"a": PUMP}, parent=1),
+        make.call(3, [("user", "Is the pump covered?")], "Yes.", parent=1, at=1),
+    ]
+    assert [None] == [citation.used for citation in turns(spans)[0].citations]
+
+
+def test_documents_that_a_tool_returned(make: Make, turns: Turns) -> None:
+    """In an agent the retrieval is a tool whose result has the shape of documents."""
+    result = f'[{{"id": "a", "text": "{PUMP}", "source": "w.md"}}]'
+    tool = make.span(2, {"openinference.span.kind": "TOOL", "tool.name": "search_kb", "output.value": result}, parent=1)
+    assert ["a"] == [c.id for c in turns([make.chain(1, "Why?", "So."), tool])[0].citations]
+
+
+@pytest.mark.parametrize(("name", "expected"), [("search_kb", ()), ("list_orders", None)])
+def test_a_tool_that_returned_nothing(make: Make, turns: Turns, name: str, expected: tuple[()] | None) -> None:
+    """An empty result is an empty retrieval only if the tool searches."""
+    tool = make.span(2, {"openinference.span.kind": "TOOL", "tool.name": name, "output.value": "[]"}, parent=1)
+    assert expected == turns([make.chain(1, "Why?", "So."), tool])[0].citations
+
+
+def test_times_of_another_machine(make: Make, turns: Turns) -> None:
+    """The root dates the turn whatever the clocks of other machines say; the disagreement is flagged."""
+    far = replace(make.retrieval(2, "Why?", {"a": PUMP}, parent=1, at=90), resource={"service.name": "search"})
+    root = make.chain(1, "Why?", "So.", lasts=1)
+    (turn,) = turns([root, far, make.call(3, [("user", "Why?")], "So.", parent=1, at=-40)])
+    assert (instant(root.start_ns), timedelta(seconds=1), True) == (
+        turn.started_at,
+        turn.latency,
+        "clock_skew" in turn.flags,
+    )
+
+
+def test_a_root_without_times(make: Make, turns: Turns) -> None:
+    """A root whose times had to be guessed is dated by its other spans."""
+    root = replace(make.chain(1, "Why?", "So.", at=500), flags=frozenset({"time_repaired"}))
+    call = make.call(2, [("user", "Why?")], "So.", parent=1, at=3, lasts=2)
+    (turn,) = turns([root, call])
+    assert (instant(call.start_ns), timedelta(seconds=2), True) == (
+        turn.started_at,
+        turn.latency,
+        "time_repaired" in turn.flags,
+    )
+
+
+def test_text_that_databases_refuse(make: Make, turns: Turns) -> None:
+    """NUL and half a surrogate pair, hidden in JSON, are replaced and flagged; inlined images become markers."""
+    asked = '{"question": "A\\u0000B\\ud83d?"}'
+    (turn,) = turns([make.chain(1, asked, "See data:image/png;base64,iVBORw0KGgo=")])
+    assert ("A\ufffdB??", "See [image]", True) == (turn.query, turn.response, "text_repaired" in turn.flags)
+
+
+def test_truncated_attributes(make: Make, turns: Turns) -> None:
+    """A cut input keeps its question; a question that was cut itself is taken whole from another span and flagged."""
+    cut_after = turns([make.chain(1, '{"question": "Is the pump covered?", "history": [{"ro', "Yes.")])
+    cut_inside = turns(
+        [
+            make.chain(1, '{"question": "Is the pu', "Yes."),
+            make.retrieval(2, "Is the pump covered?", {"a": PUMP}, parent=1),
+        ]
+    )
+    assert (("Is the pump covered?", False), ("Is the pump covered?", True)) == tuple(
+        (turn.query, "input_truncated" in turn.flags) for turn in (*cut_after, *cut_inside)
+    )
+
+
+def test_no_content(make: Make, turns: Turns) -> None:
+    """A turn whose content is not recorded is a turn: it has times, tokens and a model."""
+    span = make.span(1, {"gen_ai.operation.name": "chat", "gen_ai.response.model": "m", "gen_ai.usage.input_tokens": 3})
+    (turn,) = turns([span])
+    assert (None, None, "m", 3, True) == (
+        turn.query,
+        turn.response,
+        turn.model,
+        turn.input_tokens,
+        "no_content" in turn.flags,
+    )
+
+
+def test_facets(make: Make, turns: Turns) -> None:
+    """Properties of few values are kept to slice by, the root's before those of its steps; long ones are not."""
+    call = make.call(2, [("user", "Why?")], "So.", parent=1)
+    call = replace(call, attributes={**call.attributes, "llm.provider": "openai", "agent.name": "x" * 100})
+    (turn,) = turns([make.span(1, {"http.route": "/chat"}), call])
+    assert {"route": "/chat", "provider": "openai"} == turn.facets

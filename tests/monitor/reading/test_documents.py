@@ -1,0 +1,115 @@
+"""Retrieved documents in all their shapes."""
+
+import json
+
+import pytest
+
+from monitor.model import Citation
+from monitor.reading.documents import documents
+from monitor.spans import AttributeValue
+
+ONE = Citation(id="kb-1", title="Fees", content="Five euros.", score=0.5, source="fees.md", rank=1)
+META = {"title": "Fees", "source": "fees.md"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param([{"id": "kb-1", "content": "Five euros.", "score": 0.5, "metadata": META}], id="openinference"),
+        pytest.param(
+            [{"id": "kb-1", "content": "Five euros.", "score": 0.5, "metadata": json.dumps(META)}], id="json-metadata"
+        ),
+        pytest.param(
+            {"documents": [{"id": "kb-1", "page_content": "Five euros.", "metadata": {**META, "score": 0.5}}]},
+            id="langchain",
+        ),
+        pytest.param(
+            [{"lc": 1, "kwargs": {"id": "kb-1", "page_content": "Five euros.", "metadata": {**META, "score": 0.5}}}],
+            id="langchain-lc",
+        ),
+        pytest.param(
+            [{"node": {"id_": "kb-1", "text": "Five euros.", "metadata": META}, "score": 0.5}], id="llamaindex"
+        ),
+        pytest.param(
+            [json.dumps({"node": {"id_": "kb-1", "text": "Five euros.", "metadata": META}, "score": 0.5})],
+            id="json-in-json",
+        ),
+        pytest.param([[{"id": "kb-1", "page_content": "Five euros.", "metadata": META}, 0.5]], id="with-score"),
+        pytest.param([{"document": {"id": "kb-1", "content": "Five euros.", **META}, "score": 0.5}], id="wrapped"),
+        pytest.param([{"doc_id": "kb-1", "passage": "Five euros.", "score": "0.5", **META}], id="other-names"),
+        pytest.param([{"id": "kb-1", "score": 0.5, "payload": {"text": "Five euros.", **META}}], id="qdrant"),
+    ],
+)
+def test_one_document(value: AttributeValue) -> None:
+    """Every shape reads as the same citation."""
+    assert (ONE,) == documents(value).citations
+
+
+def test_columns_of_a_vector_store() -> None:
+    """Chroma's parallel lists read as documents whose number is a distance."""
+    value: AttributeValue = {
+        "ids": [["a", "b"]],
+        "documents": [["One.", "Two."]],
+        "distances": [[0.1, 0.9]],
+        "metadatas": None,
+    }
+    expected = (
+        Citation(id="a", content="One.", score=0.1, score_kind="distance", rank=1),
+        Citation(id="b", content="Two.", score=0.9, score_kind="distance", rank=2),
+    )
+    assert expected == documents(value).citations
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [("relevance_score", "similarity"), ("certainty", "similarity"), ("distance", "distance"), ("score", "unknown")],
+)
+def test_what_a_score_means(key: str, kind: str) -> None:
+    """The key tells whether more is better, if anything does."""
+    assert kind == documents([{"id": "a", "content": "x", key: 0.3}]).citations[0].score_kind
+
+
+def test_a_score_that_is_no_number() -> None:
+    """NaN never becomes a score."""
+    assert documents([{"id": "a", "content": "x", "score": float("nan")}]).citations[0].score is None
+
+
+def test_nothing_found() -> None:
+    """An empty list is a retrieval that found nothing."""
+    assert () == documents([]).citations
+
+
+def test_broken_metadata() -> None:
+    """Metadata that cannot be read costs only itself, and is marked."""
+    read = documents([{"id": "a", "content": "x", "metadata": '{"page": 2'}])
+    assert (True, "a") == (read.damaged, read.citations[0].id)
+
+
+@pytest.mark.parametrize("value", ["plain text", '{"stock": 3}', [1, 2], {"answer": "x"}, [{"name": "a"}], None, 5])
+def test_what_is_no_document(value: AttributeValue) -> None:
+    """Tool results of another shape are no documents."""
+    assert documents(value) is None
+
+
+def test_texts_count_where_documents_are_expected() -> None:
+    """A list of plain texts is documents only where the convention says so."""
+    assert (None, "Five euros.") == (
+        documents(["Five euros."]),
+        documents(["Five euros."], trusted=True).citations[0].content,
+    )
+
+
+def test_ids_count_where_documents_are_expected() -> None:
+    """GenAI's retrieval spans give ids and scores, and the score may be null."""
+    assert (Citation(id="kb-1", rank=1),) == documents([{"id": "kb-1", "score": None}], trusted=True).citations
+
+
+def test_printed_documents() -> None:
+    """Of printed documents id and score are read; their text is a preview."""
+    printed: AttributeValue = [
+        "<NodeWithScore(node=TextNode(id_=kb-1), score=0.62)>",
+        "Document(id=kb-2, content: 'The pump is...', meta: {'title': 'x'}, score: 0.3)",
+    ]
+    assert (Citation(id="kb-1", score=0.62, rank=1), Citation(id="kb-2", score=0.3, rank=2)) == documents(
+        printed
+    ).citations

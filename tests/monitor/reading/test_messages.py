@@ -1,0 +1,180 @@
+"""Chat messages in all their shapes."""
+
+import pytest
+
+from monitor.model import Message
+from monitor.reading.messages import Said, before_last_user, conversation, heard, said, text_of
+from monitor.spans import AttributeValue
+
+ASKED_AND_ANSWERED = (("user", "Why?"), ("assistant", "Because."))
+HUMAN = {"type": "human", "data": {"content": "Why?", "additional_kwargs": {}, "type": "human", "id": None}}
+AI = {"type": "ai", "data": {"content": "Because.", "type": "ai", "tool_calls": []}}
+
+
+def constructed(name: str, content: str) -> AttributeValue:
+    """LangChain's serialised message."""
+    return {
+        "lc": 1,
+        "type": "constructor",
+        "id": ["langchain", "schema", "messages", name],
+        "kwargs": {"content": content},
+    }
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param([{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "Because."}], id="openai"),
+        pytest.param([HUMAN, AI], id="langchain-data"),
+        pytest.param({"messages": [HUMAN, AI]}, id="langchain-state"),
+        pytest.param([constructed("HumanMessage", "Why?"), constructed("AIMessage", "Because.")], id="langchain-lc"),
+        pytest.param(
+            [[constructed("HumanMessage", "Why?"), constructed("AIMessage", "Because.")]], id="langchain-batch"
+        ),
+        pytest.param([["human", "Why?"], ["ai", "Because."]], id="langchain-tuples"),
+        pytest.param(
+            [{"type": "human", "content": "Why?"}, {"type": "ai", "content": "Because."}], id="langchain-flat"
+        ),
+        pytest.param(
+            [
+                {"role": "user", "parts": [{"type": "text", "content": "Why?"}]},
+                {"role": "model", "parts": [{"text": "Because."}]},
+            ],
+            id="parts",
+        ),
+        pytest.param(
+            [
+                {"role": "user", "content": [{"type": "input_text", "text": "Why?"}]},
+                {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Because."}]},
+            ],
+            id="responses",
+        ),
+        pytest.param(
+            [
+                {"role": "user", "blocks": [{"block_type": "text", "text": "Why?"}]},
+                {"role": "assistant", "blocks": [{"block_type": "text", "text": "Because."}]},
+            ],
+            id="llamaindex",
+        ),
+        pytest.param([{"question": "Why?", "answer": "Because."}], id="pairs-of-names"),
+        pytest.param([["Why?", "Because."]], id="pairs"),
+        pytest.param('[{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "Because."}]', id="json"),
+        pytest.param("messages=[{'question': 'Why?', 'answer': 'Because.'}]", id="dspy-repr"),
+        pytest.param(
+            [
+                "ChatMessage(role=<MessageRole.USER: 'user'>, additional_kwargs={}, blocks=[TextBlock(text='Why?')])",
+                "ChatMessage(role=<MessageRole.ASSISTANT: 'assistant'>, blocks=[TextBlock(text='Because.')])",
+            ],
+            id="llamaindex-repr",
+        ),
+        pytest.param(
+            "[HumanMessage(content='Why?', additional_kwargs={}), AIMessage(content='Because.', id='content=')]",
+            id="langchain-repr",
+        ),
+        pytest.param(
+            "ChatMessage(_role=<ChatRole.USER: 'user'>, _content=[TextContent(text='Why?')], _name=None, _meta={}) "
+            "ChatMessage(_role=<ChatRole.ASSISTANT: 'assistant'>, _content=[TextContent(text='Because.')], _name=None, "
+            "_meta={'model': 'm', 'content': 'text=5'})",
+            id="haystack-repr",
+        ),
+    ],
+)
+def test_a_question_and_its_answer(value: AttributeValue) -> None:
+    """Every shape reads as the same two messages."""
+    assert ASKED_AND_ANSWERED == tuple((message.role, message.content) for message in said(value))
+
+
+def test_reprs_are_uncertain() -> None:
+    """What was read out of a printed object is marked, since it may be a shortened preview."""
+    assert (False, True) == (said("HumanMessage(content='Why?')")[0].certain, said("Why?")[0].certain)
+
+
+def test_a_question_about_code_is_no_repr() -> None:
+    """A person may write about `Text(text='...')` without being taken for a printed object."""
+    question = "Why does Text(text='hi') print nothing?"
+    assert (Said("user", question),) == said(question)
+
+
+def test_plain_text_takes_the_role_of_its_place() -> None:
+    """Text without a role is the user's in an input and the assistant's in an output."""
+    assert (Said("assistant", "5 EUR."),) == said("5 EUR.", default="assistant")
+
+
+def test_media_become_markers() -> None:
+    """No image, audio or file is kept, only that there was one."""
+    parts: AttributeValue = [
+        {"type": "text", "text": "What is it?"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo"}},
+        {"type": "blob", "modality": "audio", "mime_type": "audio/wav", "content": "AAAA"},
+        {"type": "uri", "uri": "https://files.example/a.pdf"},
+    ]
+    assert "What is it?\n[image]\n[audio]\n[file]" == text_of(parts)
+
+
+def test_base64_inside_text() -> None:
+    """A data URI in running text becomes a marker too."""
+    assert "See ![x]([image])." == text_of("See ![x](data:image/png;base64,iVBORw0KGgo=).")
+
+
+def test_reasoning_is_not_what_was_said() -> None:
+    """A model's thoughts are neither its answer nor anybody's message."""
+    assert "Yes." == text_of([{"type": "reasoning", "content": "Hm."}, {"type": "text", "content": "Yes."}])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}, {"id": "2"}]},
+        {"role": "assistant", "parts": [{"type": "tool_call", "name": "a"}, {"type": "tool_call", "name": "b"}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "name": "a"}, {"type": "tool_use", "name": "b"}]},
+    ],
+)
+def test_tool_calls_are_counted(message: AttributeValue) -> None:
+    """A message that asks for tools says so, in every provider's words."""
+    assert (Said("assistant", "", 2),) == said(message)
+
+
+def test_tool_results_are_the_tools_words() -> None:
+    """Anthropic and GenAI put tool results into a message of the user; they are not the user's question."""
+    message: AttributeValue = {
+        "role": "user",
+        "parts": [{"type": "tool_call_response", "id": "1", "response": "3 left"}],
+    }
+    assert (Said("tool", "3 left"),) == said(message)
+
+
+def test_lost_content_keeps_its_place() -> None:
+    """A user's message without content stays, so that an earlier one is not taken for the question."""
+    messages = said(
+        [{"role": "user", "content": "First?"}, {"role": "assistant", "content": "Yes."}, {"role": "user", "parts": []}]
+    )
+    assert (Message(role="user", content=""), "") == (heard(messages)[-1], before_last_user(messages)[1].content)
+
+
+def test_history_is_what_user_and_assistant_said() -> None:
+    """System prompts, tool traffic and empty messages are no history."""
+    messages = said(
+        [
+            {"role": "system", "content": "Be kind."},
+            {"role": "user", "content": "Why?"},
+            {"role": "assistant", "content": "", "tool_calls": [{}]},
+            {"role": "tool", "content": "found"},
+            {"role": "assistant", "content": "Because."},
+        ]
+    )
+    assert (Message(role="user", content="Why?"), Message(role="assistant", content="Because.")) == conversation(
+        messages
+    )
+
+
+def test_redacted_content_is_absent() -> None:
+    """What a privacy switch replaced reads as nothing."""
+    assert () == said("__REDACTED__")
+
+
+def test_endless_nesting() -> None:
+    """Nesting beyond reason reads as nothing."""
+    value: AttributeValue = "deep"
+    for _ in range(50):
+        value = [value]
+    assert () == said(value)

@@ -1,0 +1,119 @@
+"""What chains were asked and answered, out of free-form input and output."""
+
+import pytest
+
+from monitor.model import Message
+from monitor.reading.payload import Answered, Asked, answered, asked, tidy
+from monitor.spans import AttributeValue
+
+HISTORY = (Message(role="user", content="Hi"), Message(role="assistant", content="Hello"))
+LANGCHAIN = [{"type": "human", "data": {"content": "Hi"}}, {"type": "ai", "data": {"content": "Hello"}}]
+PRINTED = [
+    "ChatMessage(role=<MessageRole.USER: 'user'>, blocks=[TextBlock(text='Hi')])",
+    "ChatMessage(role=<MessageRole.ASSISTANT: 'assistant'>, blocks=[TextBlock(text='Hello')])",
+]
+SPOKEN = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("Why?", id="text"),
+        pytest.param({"question": "Why?", "history": []}, id="question"),
+        pytest.param({"input": {"question": "Why?", "text": "other"}}, id="nested"),
+        pytest.param({"input": '{"question": "Why?"}'}, id="json-in-json"),
+        pytest.param({"args": ["Why?"], "kwargs": {}}, id="decorator"),
+        pytest.param({"messages": [{"type": "human", "data": {"content": "Why?"}}]}, id="langgraph"),
+        pytest.param({"message": {"role": "user", "content": "Why?"}}, id="message"),
+        pytest.param({"query_bundle": {"query_str": "Why?", "embedding": None}}, id="llamaindex"),
+        pytest.param(
+            {"data": {"embedder": {"text": "no"}, "builder": {"query": "Why?", "template": ["x"]}}}, id="haystack"
+        ),
+        pytest.param([{"role": "system", "content": "x"}, {"role": "user", "content": "Why?"}], id="list"),
+    ],
+)
+def test_the_question(value: AttributeValue) -> None:
+    """The question is found in every shape."""
+    assert "Why?" == asked(value).query
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"question": "Why?", "chat_history": SPOKEN},
+        {"input": "Why?", "chat_history": LANGCHAIN},
+        {"messages": [*SPOKEN, {"role": "user", "content": "Why?"}]},
+        {"question": "Why?", "history": "Human: Hi\nAI: Hello"},
+        {"message": "Why?", "chat_history": PRINTED},
+    ],
+)
+def test_the_history(value: AttributeValue) -> None:
+    """What was said before is found beside the question or before it."""
+    assert ("Why?", HISTORY) == (asked(value).query, asked(value).history)
+
+
+def test_a_history_said_to_be_empty() -> None:
+    """An empty list says that nothing came before; a lone message does not, for some apps keep history elsewhere."""
+    assert ((), None) == (asked({"question": "Why?", "history": []}).history, asked({"messages": ["Why?"]}).history)
+
+
+def test_uncertain_sources() -> None:
+    """Printed histories and keys that often hold templates are marked."""
+    printed = asked({"question": "Why?", "history": "HumanMessage(content='Hi')"})
+    assert (False, False) == (printed.history_certain, asked({"prompt": "Why?"}).query_certain)
+
+
+def test_documents_handed_in() -> None:
+    """DSPy's modules take the passages as an input field."""
+    read = asked({"question": "Why?", "context": ["One.", "Two."]})
+    assert ["One.", "Two."] == [citation.content for citation in read.documents]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("So.", id="text"),
+        pytest.param({"answer": "So.", "sources": ["kb-9"]}, id="answer"),
+        pytest.param({"output": {"content": "So."}}, id="nested"),
+        pytest.param({"input": "Why?", "chat_history": [], "context": [], "answer": "So."}, id="langchain"),
+        pytest.param(
+            {"messages": [{"type": "human", "data": {"content": "Why?"}}, {"type": "ai", "data": {"content": "So."}}]},
+            id="graph",
+        ),
+        pytest.param(
+            [{"graph": None, "update": {"messages": [{"type": "ai", "data": {"content": "So."}}]}}], id="command"
+        ),
+        pytest.param({"choices": [{"index": 0, "message": {"role": "assistant", "content": "So."}}]}, id="openai"),
+        pytest.param({"generations": [[{"text": "So.", "message": {"lc": 1}}]], "llm_output": {}}, id="generations"),
+        pytest.param({"response": "So.", "source_nodes": ["<NodeWithScore()>"]}, id="llamaindex"),
+        pytest.param({"retriever": {"documents": []}, "llm": {"replies": ["So."]}}, id="haystack-generator"),
+        pytest.param("assistant: So.", id="speaker"),
+        pytest.param("[[ ## reasoning ## ]]\nHm.\n\n[[ ## answer ## ]]\nSo.\n\n[[ ## completed ## ]]", id="dspy"),
+    ],
+)
+def test_the_answer(value: AttributeValue) -> None:
+    """The answer is found in every shape."""
+    assert "So." == answered(value).response
+
+
+def test_a_conversation_that_ends_with_the_question() -> None:
+    """An earlier answer is not the answer."""
+    assert answered({"messages": [*SPOKEN, {"role": "user", "content": "Why?"}]}).response is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "  ", "null", "None", "<generator object>", "<async_generator object f at 0x7f>", "__REDACTED__"]
+)
+def test_what_is_no_answer(text: str) -> None:
+    """Placeholders of streaming, of nothing and of privacy switches are no answers."""
+    assert tidy(text) is None
+
+
+def test_an_unknown_shape() -> None:
+    """An output in which no answer is found is kept as compact JSON, for want of better."""
+    assert Answered(shapeless='{"ok":true,"rows":[1,2]}') == answered({"rows": [1, 2], "ok": True})
+
+
+def test_nothing() -> None:
+    """Nothing says nothing."""
+    assert (Asked(), Answered()) == (asked(None), answered(None))
