@@ -17,8 +17,9 @@ _PATIENCE = timedelta(seconds=5)
 class Admission:
     """A first come, first served gate measured in bytes."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, patience: timedelta = _PATIENCE) -> None:
         self._limit = limit
+        self._patience = patience
         self._held = 0
         self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
 
@@ -27,7 +28,7 @@ class Admission:
         """Enter when `size` bytes fit, or when nothing else is held.
 
         Raises:
-            Overloaded: no room within 5 s.
+            Overloaded: no room within `patience`.
         """
         await self._enter(size)
         try:
@@ -43,7 +44,7 @@ class Admission:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append((size, turn))
         try:
-            async with asyncio.timeout(_PATIENCE.total_seconds()):
+            async with asyncio.timeout(self._patience.total_seconds()):
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():

@@ -171,7 +171,7 @@ def test_full_buffer(serve: Serve, call: Call, switch: Switch, make_request: Mak
 
 def test_more_than_fits_in_flight(serve: Serve, call: Call, make_request: MakeRequest) -> None:
     """Calls that do not fit in memory together are received one after the other, and all are kept."""
-    running = serve(grpc={"max_in_flight": 3_000_000})
+    running = serve(grpc={"max_in_flight": 9_000_000})
     bodies = [make_request(1, first=n, text="x" * 100_000).SerializeToString() for n in range(1, 21)]
     with ThreadPoolExecutor(20) as pool:
         assert {b""} == set(pool.map(lambda body: call(running, body), bodies))
