@@ -193,6 +193,8 @@ def _postgresql_preparation(patience: timedelta) -> Callable[[DBAPIConnection, C
         f"SET lock_timeout = {milliseconds(patience)}",
         f"SET statement_timeout = {milliseconds(_STATEMENT_TIMEOUT)}",
         f"SET idle_in_transaction_session_timeout = {milliseconds(_STATEMENT_TIMEOUT)}",
+        # Compiling takes 140 ms of what is otherwise a 5 ms walk along a queue of 15,000.
+        "SET jit = off",
         # A role or database set to `off` would acknowledge what a crash can lose; stricter settings are left alone.
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
     )
