@@ -162,20 +162,24 @@ class _Around:
         self._lone = sorted(lone, key=lambda turn: turn.started_at)
         self._starts = [turn.started_at for turn in self._lone]
         self._whole = whole
+        self._by_response: defaultdict[str | None, list[Turn]] = defaultdict(list)
+        for turn in lone:
+            self._by_response[turn.response].append(turn)
         every = (*lone, *whole)
         self.since = min(turn.started_at for turn in every) - (_LONGEST if lone else _SLACK)
         self.until = max(turn.ended_at for turn in every) + _SLACK
 
     def concerns(self, stored: Turn) -> bool:
         """Return whether the times fit, and between two lone calls also the responses."""
-        alone = "single_call" in stored.flags
-        if alone and any(_encloses(turn, stored) for turn in self._whole):
-            return True
+        if "single_call" in stored.flags:
+            alike = self._by_response.get(stored.response, ())
+            return any(_encloses(turn, stored) for turn in self._whole) or any(
+                _encloses(turn, stored) or _encloses(stored, turn) for turn in alike
+            )
         for at in range(bisect_left(self._starts, stored.started_at - _SLACK), len(self._lone)):
-            turn = self._lone[at]
-            if turn.started_at > stored.ended_at:
+            if self._lone[at].started_at > stored.ended_at:
                 return False
-            if _encloses(stored, turn) and (not alone or stored.response == turn.response):
+            if _encloses(stored, self._lone[at]):
                 return True
         return False
 

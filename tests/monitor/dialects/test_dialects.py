@@ -1,0 +1,84 @@
+"""What holds for every dialect that is shipped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor import plugins
+from monitor.ports import Dialect
+from monitor.spans import AttributeValue, Role
+
+if TYPE_CHECKING:
+    from tests.monitor.conftest import Make
+
+KINDS = plugins.kinds("dialects")
+KEYS = st.sampled_from(
+    [
+        "openinference.span.kind", "input.value", "output.value", "input.mime_type", "llm.invocation_parameters",
+        "llm.input_messages.0.message.role", "llm.input_messages.0.message.content", "llm.prompts", "metadata",
+        "llm.input_messages.1.message.contents.0.message_content.text", "llm.output_messages.0.message.content",
+        "llm.prompt_template.variables", "retrieval.documents.0.document.content", "llm.token_count.prompt",
+        "retrieval.documents.0.document.metadata", "retrieval.documents.0.document.score",
+        "reranker.output_documents.0.document.id", "embedding.embeddings.0.embedding.text", "tool.name",
+        "gen_ai.operation.name", "gen_ai.system", "gen_ai.input.messages", "gen_ai.output.messages",
+        "gen_ai.system_instructions", "gen_ai.retrieval.documents", "gen_ai.tool.call.result",
+        "gen_ai.tool.call.arguments", "gen_ai.usage.input_tokens", "http.response.status_code", "error.type",
+        "session.id",
+    ]
+)  # fmt: skip
+TEXTS = st.text(max_size=20) | st.sampled_from(
+    [
+        "LLM", "CHAIN", "RETRIEVER", "TOOL", "chat", "retrieval", "invoke_agent", "execute_tool", "__REDACTED__",
+        '{"messages": [{"role": 5, "content": {"a": []}}]}', '[{"lc": 1, "kwargs": {}, "id": 3}]', '{"question": [',
+        '{"documents": [{"metadata": "{", "id": {}, "score": "x"}]}', "[[[[[]]]]]", "ChatMessage(text='", "NaN",
+    ]
+)  # fmt: skip
+VALUES: st.SearchStrategy[AttributeValue] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | st.binary(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_dialect_is_named_like_its_file(kind: str) -> None:
+    """The name in settings, in turns and of the file is the same."""
+    assert kind == plugins.load("dialects", kind, "test").DIALECT.name
+
+
+def test_priorities_differ(dialects: tuple[Dialect, ...]) -> None:
+    """Which of two dialects reads a span is never left to chance."""
+    assert len(dialects) == len({dialect.priority for dialect in dialects})
+
+
+@given(
+    attributes=st.dictionaries(KEYS, VALUES, max_size=8),
+    body=VALUES,
+    name=st.sampled_from(["gen_ai.choice", "exception", ""]),
+)
+def test_whatever_a_span_holds(
+    make: Make, dialects: tuple[Dialect, ...], attributes: dict[str, AttributeValue], body: AttributeValue, name: str
+) -> None:
+    """No value makes a dialect raise, and what it says of a span's role it keeps to unless the span is noise."""
+    span = make.span(1, attributes, events=[make.event(name, attributes, body=body)])
+    for dialect in dialects:
+        if dialect.claims(span):
+            assert dialect.read(span).role in {dialect.role(span), Role.NOISE}
+
+
+def test_a_request(make: Make) -> None:
+    """A request carries route, session and failure, and no content."""
+    dialect = plugins.load("dialects", "transport", "test").DIALECT
+    span = make.span(1, {"http.route": "/chat", "http.response.status_code": 500, "session.id": "s"})
+    read = dialect.read(span)
+    assert (True, Role.TRANSPORT, {"route": "/chat"}, "500", "s") == (
+        dialect.claims(span),
+        read.role,
+        read.facets,
+        read.error,
+        read.session_id,
+    )

@@ -1,0 +1,250 @@
+"""Spans of the OpenTelemetry GenAI conventions, one at a time."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from monitor.dialects.genai import DIALECT
+from monitor.model import Citation, Message
+from monitor.spans import Attributes, AttributeValue, Event, Role, Step
+
+if TYPE_CHECKING:
+    from tests.monitor.conftest import Make
+
+ASKED: AttributeValue = [
+    {"role": "user", "parts": [{"type": "text", "content": "Hi"}]},
+    {"role": "assistant", "parts": [{"type": "text", "content": "Hello"}]},
+    {"role": "user", "parts": [{"type": "text", "content": "Why?"}]},
+]
+ANSWERED: AttributeValue = [
+    {"role": "assistant", "parts": [{"type": "text", "content": "So."}], "finish_reason": "stop"}
+]
+HEARD = (
+    Message(role="user", content="Hi"),
+    Message(role="assistant", content="Hello"),
+    Message(role="user", content="Why?"),
+)
+
+
+def step(make: Make, attributes: Attributes, *events: Event) -> Step:
+    """A span with events."""
+    return DIALECT.read(make.span(1, attributes, events=events))
+
+
+@pytest.mark.parametrize(
+    ("operation", "role"),
+    [
+        ("chat", Role.LLM),
+        ("text_completion", Role.LLM),
+        ("generate_content", Role.LLM),
+        ("embeddings", Role.EMBEDDING),
+        ("retrieval", Role.RETRIEVAL),
+        ("execute_tool", Role.TOOL),
+        ("invoke_agent", Role.AGENT),
+        ("invoke_workflow", Role.CHAIN),
+        ("create_agent", Role.NOISE),
+        ("something_new", Role.CHAIN),
+    ],
+)
+def test_operations(make: Make, operation: str, role: Role) -> None:
+    """Every operation has its role; one nobody has heard of wraps others."""
+    span = make.span(1, {"gen_ai.operation.name": operation})
+    assert (True, role, role) == (DIALECT.claims(span), DIALECT.role(span), DIALECT.read(span).role)
+
+
+def test_a_conversation_id_alone(make: Make) -> None:
+    """An app's own request span that only carries the conversation is not claimed."""
+    assert not DIALECT.claims(make.span(1, {"gen_ai.conversation.id": "c", "http.route": "/chat"}))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "role"),
+    [({"gen_ai.system": "openai", "gen_ai.request.model": "m"}, Role.LLM), ({"gen_ai.system": "openai"}, Role.NOISE)],
+)
+def test_emitters_before_operations(make: Make, attributes: Attributes, role: Role) -> None:
+    """Without an operation, whoever names a model calls one."""
+    assert role == step(make, attributes).role
+
+
+@pytest.mark.parametrize("structured", [False, True])
+def test_a_model_call(make: Make, *, structured: bool) -> None:
+    """Messages are read from JSON text and from structured attributes alike; instructions are a system message."""
+    attributes: dict[str, AttributeValue] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "m",
+        "gen_ai.response.model": "m-2",
+        "gen_ai.response.id": "chatcmpl-1",
+        "gen_ai.conversation.id": "c",
+        "gen_ai.usage.input_tokens": 10,
+        "gen_ai.usage.output_tokens": 2,
+    }
+    contents = {
+        "gen_ai.system_instructions": [{"type": "text", "content": "Be kind."}],
+        "gen_ai.input.messages": ASKED,
+        "gen_ai.output.messages": ANSWERED,
+    }
+    attributes |= contents if structured else {key: json.dumps(value) for key, value in contents.items()}
+    read = step(make, attributes)
+    assert ((Message(role="system", content="Be kind."), *HEARD), "So.", "m-2", "m", (10, 2), "chatcmpl-1", "c") == (
+        read.messages,
+        read.output,
+        read.model,
+        read.request_model,
+        (read.input_tokens, read.output_tokens),
+        read.response_id,
+        read.session_id,
+    )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "5 EUR.",
+        '"5 EUR."',
+        '{"content": "5 EUR."}',
+        '[{"role": "assistant", "content": "5 EUR."}]',
+        [{"content": "5 EUR."}],
+    ],
+)
+def test_outputs_in_other_dress(make: Make, value: AttributeValue) -> None:
+    """The answer is read from text, JSON text, an object and lists without parts."""
+    assert "5 EUR." == step(make, {"gen_ai.operation.name": "chat", "gen_ai.output.messages": value}).output
+
+
+def test_a_call_for_tools(make: Make) -> None:
+    """A call that only asks for tools has no text."""
+    made = [{"role": "assistant", "parts": [{"type": "tool_call", "name": "search", "arguments": {}}]}]
+    read = step(make, {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps(made)})
+    assert (None, 1) == (read.output, read.tool_calls)
+
+
+LEGACY = {"gen_ai.operation.name": "chat", "gen_ai.system": "openai", "gen_ai.request.model": "m"}
+
+
+def test_one_log_record_a_message(make: Make) -> None:
+    """Up to 1.36 every message is a log record with a body."""
+    read = step(
+        make,
+        LEGACY,
+        make.event("gen_ai.system.message", {}, at=1, body={"content": "Be kind."}, log=True),
+        make.event("gen_ai.user.message", {}, at=2, body={"content": "Why?"}, log=True),
+        make.event(
+            "gen_ai.choice",
+            {},
+            at=3,
+            body={"index": 1, "message": {"role": "assistant", "content": "Other."}},
+            log=True,
+        ),
+        make.event(
+            "gen_ai.choice", {}, at=4, body={"index": 0, "message": {"role": "assistant", "content": "So."}}, log=True
+        ),
+    )
+    assert ((Message(role="system", content="Be kind."), Message(role="user", content="Why?")), "So.") == (
+        read.messages,
+        read.output,
+    )
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        pytest.param(("gen_ai.user.message", {}, '{"role": "user", "content": "Why?"}'), id="json-body"),
+        pytest.param(
+            ("gen_ai.user.message", {"gen_ai.event.content": '{"content": "Why?"}'}, None), id="azure-span-event"
+        ),
+        pytest.param(("", {"event.name": "gen_ai.user.message"}, {"content": "Why?"}), id="name-in-attribute"),
+        pytest.param(("gen_ai.user.message", {"content": "Why?"}, None), id="content-attribute"),
+        pytest.param(
+            ("gen_ai.content.prompt", {"gen_ai.prompt": '[{"role": "user", "content": "Why?"}]'}, None),
+            id="one-prompt-event",
+        ),
+    ],
+)
+def test_events_in_other_dress(make: Make, event: tuple[str, Attributes, AttributeValue]) -> None:
+    """Emitters put the message into the body, into JSON text, or into attributes."""
+    name, attributes, body = event
+    assert (Message(role="user", content="Why?"),) == step(
+        make, LEGACY, make.event(name, attributes, body=body)
+    ).messages
+
+
+def test_empty_bodies(make: Make) -> None:
+    """With content switched off, records without bodies say only that there were messages."""
+    read = step(
+        make, LEGACY, make.event("gen_ai.user.message", {}), make.event("gen_ai.choice", {}, body={"message": {}})
+    )
+    assert ((Message(role="user", content=""),), None) == (read.messages, read.output)
+
+
+def test_one_event_with_everything(make: Make) -> None:
+    """The details event holds structured messages; what the span says itself counts first."""
+    details = {"gen_ai.input.messages": ASKED, "gen_ai.output.messages": ANSWERED, "gen_ai.response.model": "other"}
+    event = make.event("gen_ai.client.inference.operation.details", details, log=True)
+    read = step(make, {"gen_ai.operation.name": "chat", "gen_ai.response.model": "m"}, event)
+    assert (HEARD, "So.", "m") == (read.messages, read.output, read.model)
+
+
+def test_an_agent(make: Make) -> None:
+    """An agent's input is the conversation: its last question, and what came before."""
+    read = step(
+        make,
+        {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": "support",
+            "gen_ai.input.messages": json.dumps(ASKED),
+            "gen_ai.output.messages": '[{"role": "assistant", "content": "So."}]',
+        },
+    )
+    assert ("Why?", HEARD[:2], "So.", "support") == (read.query, read.history, read.response, read.facets["agent"])
+
+
+def test_a_retrieval(make: Make) -> None:
+    """Retrieval spans give ids and scores, where a score may be null."""
+    read = step(
+        make,
+        {
+            "gen_ai.operation.name": "retrieval",
+            "gen_ai.retrieval.query.text": "Why?",
+            "gen_ai.retrieval.documents": '[{"id": "a", "score": 0.5}, {"id": "b", "score": null}]',
+        },
+    )
+    assert ("Why?", (Citation(id="a", score=0.5, rank=1), Citation(id="b", rank=2))) == (
+        read.retrieval_query,
+        read.documents,
+    )
+
+
+@pytest.mark.parametrize(("value", "expected"), [("[]", ()), (None, None)])
+def test_a_retrieval_without_documents(make: Make, value: str | None, expected: tuple[()] | None) -> None:
+    """An empty list is a retrieval that found nothing; without the attribute nobody knows."""
+    assert expected == step(make, {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": value}).documents
+
+
+def test_a_tool(make: Make) -> None:
+    """A tool's result may be documents, its argument what was searched for."""
+    read = step(
+        make,
+        {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "search",
+            "gen_ai.tool.call.arguments": '{"query": "Why?"}',
+            "gen_ai.tool.call.result": '[{"id": "a", "text": "x"}]',
+        },
+    )
+    assert ("search", "Why?", "a") == (read.tool, read.retrieval_query, read.documents[0].id)
+
+
+def test_an_error_type(make: Make) -> None:
+    """The error's class is the last name of its path."""
+    span = make.span(1, {"gen_ai.operation.name": "chat", "error.type": "openai.InternalServerError"}, status=2)
+    assert "InternalServerError" == DIALECT.read(span).error
+
+
+def test_streaming(make: Make) -> None:
+    """A time to the first chunk tells that the answer was streamed."""
+    read = step(make, {"gen_ai.operation.name": "chat", "gen_ai.client.operation.time_to_first_chunk": 0.2})
+    assert (True, None) == (read.streaming, step(make, {"gen_ai.operation.name": "chat"}).streaming)

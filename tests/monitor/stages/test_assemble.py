@@ -1,0 +1,220 @@
+"""The tick that turns settled traces into turns, on a real database."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from monitor.model import Turn
+from monitor.ports import Dialect
+from monitor.settings import AssembleSettings
+from monitor.spans import Decoded, Fragment, Span, Trace
+from monitor.stages.assemble import assemble, tick
+from monitor.store.sql import SqlStore, open_store
+
+if TYPE_CHECKING:
+    from tests.monitor.conftest import Make
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=5)
+SETTINGS = AssembleSettings()
+
+
+class Feed:
+    """A store to which spans are delivered as fragments; decoding looks them up again."""
+
+    def __init__(self, store: SqlStore, dialects: tuple[Dialect, ...]) -> None:
+        self.store = store
+        self.dialects = dialects
+        self._held: dict[bytes, Decoded] = {}
+        self._numbers = itertools.count()
+
+    def deliver(self, *spans: Span, at: datetime = NOW) -> None:
+        """One delivery; all spans of a trace are one fragment."""
+        for trace_id in dict.fromkeys(span.trace_id for span in spans):
+            self.deliver_decoded(trace_id, Decoded(spans=tuple(s for s in spans if s.trace_id == trace_id)), at=at)
+
+    def deliver_decoded(self, trace_id: str, decoded: Decoded, *, at: datetime = NOW) -> None:
+        """One fragment that reads as `decoded`."""
+        payload = str(next(self._numbers)).encode()
+        self._held[payload] = decoded
+        digest = hashlib.blake2b(payload, digest_size=16).digest()
+        fragment = Fragment(trace_id=trace_id, signal="traces", payload=payload, count=3, received_at=at, digest=digest)
+        self.store.append([fragment])
+
+    def decode(self, fragment: Fragment) -> Decoded:
+        """What was delivered under these bytes."""
+        return self._held[fragment.payload]
+
+    def tick(self, now: datetime = LATER, settings: AssembleSettings = SETTINGS) -> int:
+        """One tick."""
+        return tick(
+            self.store, settings, now=now, decode=self.decode, dialects=self.dialects, hash_user=lambda user: f"h{user}"
+        )
+
+    def turns(self) -> tuple[Turn, ...]:
+        """All turns there are."""
+        return tuple(self.store.turns())
+
+
+@pytest.fixture
+def feed(tmp_path: Path, dialects: tuple[Dialect, ...]) -> Iterator[Feed]:
+    """An empty store."""
+    store = open_store(f"sqlite:///{tmp_path}/monitor.db")
+    yield Feed(store, dialects)
+    store.close()
+
+
+def of_trace(span: Span, number: int) -> Span:
+    """The span in another trace."""
+    return replace(span, trace_id=f"{number:032x}")
+
+
+def test_a_settled_trace(feed: Feed, make: Make) -> None:
+    """A trace for which nothing has arrived for the quiet period becomes turns, once."""
+    feed.deliver(make.chain(1, "Why?", "So."))
+    counts = [feed.tick(NOW + timedelta(seconds=5)), feed.tick(), feed.tick()]
+    assert ([0, 1, 0], ["So."]) == (counts, [turn.response for turn in feed.turns()])
+
+
+def test_a_trace_that_keeps_growing(feed: Feed, make: Make) -> None:
+    """A trace that never falls quiet is assembled at its greatest age all the same."""
+    for minute in range(12):
+        feed.deliver(make.call(minute + 1, [("user", "Why?")], "So.", parent=99), at=NOW + timedelta(minutes=minute))
+    assert (0, 1) == (
+        feed.tick(NOW + timedelta(minutes=9, seconds=1)),
+        feed.tick(NOW + timedelta(minutes=11, seconds=5)),
+    )
+
+
+def test_a_late_root(feed: Feed, make: Make) -> None:
+    """Late spans reopen the trace: the turn keeps its id and gets its answer."""
+    feed.deliver(make.retrieval(2, "Why?", {"a": "x"}, parent=1))
+    feed.tick()
+    early = feed.turns()
+    feed.deliver(make.chain(1, "Why?", "So."), make.call(3, [("user", "Why?")], "So.", parent=1), at=LATER)
+    feed.tick(LATER + timedelta(minutes=5))
+    assert ([(early[0].turn_id, "So.")], None) == ([(t.turn_id, t.response) for t in feed.turns()], early[0].response)
+
+
+def test_more_traces_than_one_batch(feed: Feed, make: Make) -> None:
+    """A tick works off all that is due, in transactions of the batch size."""
+    feed.deliver(*(of_trace(make.chain(1, "Why?", "So."), n) for n in range(1, 8)))
+    assert 7 == feed.tick(settings=AssembleSettings(batch=3))
+
+
+def test_a_trace_that_cannot_be_assembled(
+    feed: Feed, make: Make, dialects: tuple[Dialect, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A fault of ours costs one trace: the others go on, it is logged without its text, and not tried for ever."""
+
+    class Faulty:
+        name = "faulty"
+        priority = 0
+
+        def claims(self, span: Span) -> bool:
+            return span.name == "poison"
+
+        def role(self, span: Span) -> None:
+            raise KeyError(span.attributes["secret"])
+
+        read = role
+
+    feed.dialects = (*dialects, Faulty())
+    feed.deliver(of_trace(make.chain(1, "Why?", "So."), 1))
+    feed.deliver(of_trace(make.span(1, {"secret": "my password"}, name="poison"), 2))
+    with caplog.at_level(logging.ERROR):
+        counts = [feed.tick(), feed.tick()]
+
+    assert ([1, 0], 0) == (counts, feed.store.backlog().fragments)
+    assert ("KeyError" in caplog.text, "password" in caplog.text) == (True, False)
+
+
+def test_users_are_hashed(feed: Feed, make: Make) -> None:
+    """The user's id is stored only as the key makes it."""
+    span = make.chain(1, "Why?", "So.")
+    feed.deliver(replace(span, attributes={**span.attributes, "user.id": "7"}))
+    feed.tick()
+    assert ["h7"] == [turn.user_id for turn in feed.turns()]
+
+
+def test_imported_turns(feed: Feed, make: Make) -> None:
+    """Turns that arrive as such pass through as they are, the same one once."""
+    (turn,) = assemble(_trace(make), feed.dialects, hash_user=str).turns
+    for _ in range(2):
+        feed.deliver_decoded(make.trace_id, Decoded(turns=(turn,)))
+    feed.tick()
+    assert (turn,) == feed.turns()
+
+
+def test_an_assembly(make: Make, dialects: tuple[Dialect, ...]) -> None:
+    """One trace by itself reads as turns and as what could not be used."""
+    made = assemble(_trace(make), dialects, hash_user=str, through=7)
+    assert (["So."], {"transport": 1}, 7) == ([t.response for t in made.turns], made.unread, made.through)
+
+
+def _trace(make: Make) -> Trace:
+    spans = (make.span(9, {"http.route": "/chat"}), make.chain(1, "Why?", "So.", parent=9))
+    return Trace(trace_id=make.trace_id, spans=spans, last_received_at=NOW)
+
+
+# One model call that two instrumentations describe in two traces
+
+
+def described_twice(make: Make, *, failed: bool = False) -> tuple[list[Span], list[Span]]:
+    """A chain with its call, and the client's own description of that call in a trace of its own."""
+    answer = None if failed else "So."
+    chain = [make.chain(1, "Why?", answer, lasts=3, status=2 if failed else 0)]
+    chain.append(make.call(2, [("user", "Why?")], answer, parent=1, at=1, status=2 if failed else 0))
+    client = make.call(3, [("user", "Why?")], answer, at=1.1, lasts=0.8, status=2 if failed else 0)
+    return [of_trace(span, 1) for span in chain], [replace(of_trace(client, 2), scope="openai")]
+
+
+@pytest.mark.parametrize("failed", [False, True])
+@pytest.mark.parametrize("order", ["together", "chain first", "client first"])
+def test_a_call_described_in_two_traces(feed: Feed, make: Make, order: str, *, failed: bool) -> None:
+    """The client's lone description of a call inside a chain is no turn, whichever trace settles first."""
+    chain, client = described_twice(make, failed=failed)
+    first, second = (client, chain) if order == "client first" else (chain, client)
+    feed.deliver(*first)
+    if order != "together":
+        feed.tick()
+    feed.deliver(*second, at=LATER)
+    feed.tick(LATER + timedelta(minutes=5))
+    assert [chain[0].span_id] == [turn.span_id for turn in feed.turns()]
+
+
+def test_the_same_words_at_another_time(feed: Feed, make: Make) -> None:
+    """A lone call outside the chain's time is a turn of its own, though it says the same."""
+    chain, client = described_twice(make)
+    feed.deliver(
+        *chain, *(replace(span, start_ns=span.end_ns + 10**10, end_ns=span.end_ns + 10**10) for span in client)
+    )
+    feed.tick()
+    assert 2 == len(feed.turns())
+
+
+def test_the_same_call_of_one_instrumentation(feed: Feed, make: Make) -> None:
+    """Equal answers at one time from one instrumentation are calls of several people."""
+    feed.deliver(*(of_trace(make.call(1, [("user", "Fee?")], "5 EUR."), n) for n in range(1, 6)))
+    feed.tick()
+    assert 5 == len(feed.turns())
+
+
+def test_two_lone_descriptions(feed: Feed, make: Make) -> None:
+    """Of two lone descriptions of one call the wider one stays."""
+    wide = of_trace(make.call(1, [("user", "Why?")], "So.", lasts=2), 1)
+    narrow = replace(of_trace(make.call(2, [("user", "Why?")], "So.", at=0.5), 2), scope="openai")
+    feed.deliver(narrow)
+    feed.tick()
+    feed.deliver(wide, at=LATER)
+    feed.tick(LATER + timedelta(minutes=5))
+    assert [wide.trace_id] == [turn.trace_id for turn in feed.turns()]
