@@ -11,8 +11,9 @@ import logging
 import os
 import socket
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -21,14 +22,15 @@ from typing import Self
 from apscheduler.events import EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from monitor.errors import MonitorError, StoreUnavailable
+from monitor.errors import MonitorError, Permanent, StoreUnavailable
 from monitor.ports import Clock, LeaseStore
 from monitor.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
 
 _LEASE = "schedule"
-_LEASE_TTL = timedelta(seconds=30)
+_LEASE_TTL = timedelta(seconds=10)
+"""How long a killed scheduler keeps the others waiting; every tick extends it, the quickest each second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,8 @@ class Schedule(AbstractAsyncContextManager["Schedule"]):
         self._clock = clock
         self._holder = f"{socket.gethostname()}:{os.getpid()}"
         self._leading = False
+        self._failing: dict[str, str] = {}
+        """Tick -> why it failed last; what stays the same is told once."""
         self._running: set[asyncio.Task[None]] = set()
         self._scheduler = AsyncIOScheduler(timezone=UTC)
 
@@ -73,12 +77,15 @@ class Schedule(AbstractAsyncContextManager["Schedule"]):
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop the clock, then wait for ticks under way."""
+        """Stop the clock, wait for ticks under way, and let the next scheduler begin at once."""
         self._scheduler.shutdown(wait=False)
         if self._running:
             await asyncio.gather(*self._running, return_exceptions=True)
+        if self._leading:
+            with suppress(StoreUnavailable):
+                await asyncio.to_thread(self._hold, self._clock(), timedelta(0))
 
     @property
     def leading(self) -> bool:
@@ -99,24 +106,29 @@ class Schedule(AbstractAsyncContextManager["Schedule"]):
             if not await asyncio.to_thread(self._lead, now):
                 return
             rows = await tick.run(now)
-        except StoreUnavailable as error:
-            self._telemetry.failed(tick.name, reason=error.reason)
         except MonitorError as error:
-            self._telemetry.failed(tick.name, reason=type(error).__name__)
-            log.warning("%s tick: %s: %s", tick.name, type(error).__name__, error)
+            reason = error.reason if isinstance(error, StoreUnavailable | Permanent) else type(error).__name__
+            self._failed(tick, reason, logging.WARNING, str(error))
         except Exception as error:  # noqa: BLE001 -- the clock's one broad catch: no tick may end the others
-            self._telemetry.failed(tick.name, reason=type(error).__name__)
             # The message of a foreign error may hold user text; its type and place do not.
-            place = error.__traceback__
-            while place and place.tb_next:
-                place = place.tb_next
-            where = f"{place.tb_frame.f_code.co_filename}:{place.tb_lineno}" if place else "?"
-            log.error("%s tick: %s at %s", tick.name, type(error).__name__, where)  # noqa: TRY400
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            self._failed(tick, type(error).__name__, logging.ERROR, f"at {at.filename}:{at.lineno}")
         else:
             self._telemetry.ticked(tick.name, rows=rows, seconds=time.monotonic() - began)
+            if self._failing.pop(tick.name, None):
+                log.info("%s tick: works again", tick.name)
+
+    def _failed(self, tick: Tick, reason: str, level: int, told: str) -> None:
+        self._telemetry.failed(tick.name, reason=reason)
+        if self._failing.get(tick.name) != reason:
+            self._failing[tick.name] = reason
+            log.log(level, "%s tick: %s: %s", tick.name, reason, told)
+
+    def _hold(self, now: datetime, ttl: timedelta) -> bool:
+        return self._store.hold(_LEASE, self._holder, now=now, ttl=ttl)
 
     def _lead(self, now: datetime) -> bool:
-        leading = self._store.hold(_LEASE, self._holder, now=now, ttl=_LEASE_TTL)
+        leading = self._hold(now, _LEASE_TTL)
         if leading != self._leading:
             log.info("scheduler lease %s", "gained" if leading else "lost")
             self._leading = leading

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.metrics import CallbackOptions, Observation
-from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics import Histogram, MeterProvider
 from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
 from opentelemetry.sdk.resources import Resource
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -41,7 +41,13 @@ class Telemetry:
         self._provider = MeterProvider(
             metric_readers=(reader,),
             resource=Resource.create({"service.name": "rag-monitor", "service.version": version}),
-            views=(View(instrument_name="*_seconds", aggregation=ExplicitBucketHistogramAggregation(_SECONDS)),),
+            views=(
+                View(
+                    instrument_type=Histogram,
+                    instrument_name="*_seconds",
+                    aggregation=ExplicitBucketHistogramAggregation(_SECONDS),
+                ),
+            ),
             shutdown_on_exit=False,
         )
         meter = self._provider.get_meter("rag_monitor")

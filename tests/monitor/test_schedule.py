@@ -1,7 +1,10 @@
 """The clock: never two of one tick at once, never dropped, never ended by one that raises."""
 
 import asyncio
+import logging
 from datetime import UTC, datetime, timedelta
+
+import pytest
 
 from monitor.errors import StoreUnavailable
 from monitor.schedule import Schedule, Tick
@@ -13,10 +16,12 @@ class Lease:
 
     def __init__(self, *, granted: bool) -> None:
         self.granted = granted
+        self.asked: list[timedelta] = []
 
     def hold(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
         """Return what was set."""
-        assert (name, bool(holder), now.tzinfo, ttl > timedelta(0)) == ("schedule", True, UTC, True)
+        assert (name, bool(holder), now.tzinfo) == ("schedule", True, UTC)
+        self.asked.append(ttl)
         return self.granted
 
 
@@ -133,6 +138,62 @@ def test_leaving_waits_for_the_tick_under_way() -> None:
         async with Schedule(ticks, Lease(granted=True), telemetry, clock=clock):
             await until(begun)
         assert finished
+        telemetry.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_lasting_failure_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A tick that fails again and again logs when it begins to, when the reason changes, and when it works again."""
+
+    async def scenario() -> None:
+        runs = 0
+        done = asyncio.Event()
+
+        async def failing(_: datetime) -> int:
+            nonlocal runs
+            runs += 1
+            if runs <= 3:
+                raise StoreUnavailable(f"attempt {runs}", reason="locked")
+            if runs <= 6:
+                raise ValueError("what a user wrote")
+            if runs == 8:
+                done.set()
+            return 1
+
+        telemetry = Telemetry("test")
+        ticks = [Tick(name="failing", every=timedelta(milliseconds=10), run=failing)]
+        async with Schedule(ticks, Lease(granted=True), telemetry, clock=clock):
+            await until(done)
+        page = telemetry.render().decode()
+        assert 'rag_monitor_tick_failed_total{reason="locked",tick="failing"} 3.0' in page
+        telemetry.close()
+
+    with caplog.at_level(logging.INFO, logger="monitor.schedule"):
+        asyncio.run(scenario())
+    told = [r.getMessage() for r in caplog.records if "tick:" in r.getMessage()]
+    assert "failing tick: locked: attempt 1" == told[0]
+    assert told[1].startswith("failing tick: ValueError: at ")
+    assert "failing tick: works again" == told[2]
+    assert 3 == len(told)
+    assert "what a user wrote" not in caplog.text
+
+
+def test_leaving_lets_the_next_scheduler_begin() -> None:
+    """A scheduler that stops in order gives its lease back, so nobody waits for it to expire."""
+
+    async def scenario() -> None:
+        ran = asyncio.Event()
+
+        async def tick(_: datetime) -> int:
+            ran.set()
+            return 0
+
+        lease, telemetry = Lease(granted=True), Telemetry("test")
+        async with Schedule([Tick(name="tick", every=timedelta(seconds=60), run=tick)], lease, telemetry, clock=clock):
+            await until(ran)
+        assert timedelta(0) == lease.asked[-1]
+        assert all(ttl > timedelta(0) for ttl in lease.asked[:-1])
         telemetry.close()
 
     asyncio.run(scenario())
