@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -32,7 +33,8 @@ from monitor.web.health import HealthPages
 log = logging.getLogger(__name__)
 
 ROLES = ("ingest", "score", "schedule")
-_PRUNED_AT_ONCE = 1000
+_PRUNED_AT_ONCE, _PRUNE_ROUNDS = 1000, 200
+"""Rows of a kind per transaction, and transactions per tick: other writers get their turn in between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,7 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
         )
         await stack.enter_async_context(vitals)
         if "score" in roles:
-            await stack.enter_async_context(_scoring(parts))
+            await stack.enter_async_context(_scoring(parts, vitals))
         if "schedule" in roles:
             ticks = _ticks(parts, channels, publisher, vitals)
             await stack.enter_async_context(Schedule(ticks, parts.store, telemetry, clock=utc_now))
@@ -93,8 +95,12 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
 
 
 @asynccontextmanager
-async def _scoring(parts: Parts) -> AsyncIterator[None]:
-    """Run the scoring worker; leaving gives jobs under way their grace period."""
+async def _scoring(parts: Parts, vitals: Vitals) -> AsyncIterator[None]:
+    """Run the scoring worker; leaving gives jobs under way their grace period.
+
+    A worker that ends by a fault of ours makes the monitor unready: a supervisor that looks can restart it, and the
+    others of its work go on meanwhile.
+    """
     stop = asyncio.Event()
     scorer = Scorer(
         parts.store,
@@ -105,11 +111,34 @@ async def _scoring(parts: Parts) -> AsyncIterator[None]:
         clock=utc_now,
     )
     worker = asyncio.create_task(scorer.run(stop), name="score")
+    worker.add_done_callback(_report_fault)
+    vitals.watch_scorer(scorer, worker)
     try:
         yield
     finally:
         stop.set()
-        await worker
+        await asyncio.gather(worker, return_exceptions=True)
+
+
+def _report_fault(worker: asyncio.Task[None]) -> None:
+    if not worker.cancelled() and (error := worker.exception()):
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        # The message of a foreign error may hold user text; its type and place do not.
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        log.error("scoring ended: %s at %s:%s", type(error).__name__, at.filename, at.lineno)
+
+
+def _prune(parts: Parts, now: datetime) -> int:
+    """Delete what is older than the settings keep and return the rows touched; what is left waits for the next tick."""
+    kept = parts.settings.retention
+    touched = 0
+    for _ in range(_PRUNE_ROUNDS):
+        rows = parts.store.prune(text_before=now - kept.text, fragments_before=now - kept.spans, limit=_PRUNED_AT_ONCE)
+        touched += rows
+        if not rows:
+            break
+    return touched
 
 
 def _publisher(settings: Settings) -> GrafanaPublisher | None:
@@ -166,13 +195,7 @@ def _ticks(
         Tick(
             name="prune",
             every=settings.retention.every,
-            run=_threaded(
-                lambda now: store.prune(
-                    text_before=now - settings.retention.text,
-                    fragments_before=now - settings.retention.spans,
-                    limit=_PRUNED_AT_ONCE,
-                )
-            ),
+            run=_threaded(lambda now: _prune(parts, now)),
         ),
     ]
     return tuple(ticks)

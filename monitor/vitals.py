@@ -7,13 +7,17 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
+from collectors._otlp_reception import ReceptionStats
+from collectors.otlp_grpc import OtlpGrpc
+from collectors.otlp_http import OtlpHttp
 from monitor.errors import StoreUnavailable
 from monitor.intake import Intake
 from monitor.ports import Backlog, Clock, Collector, Store
 from monitor.stages.publish import GAUGES, quality_gauges
+from monitor.stages.score import COUNTERS, Scorer
 from monitor.telemetry import Gauge, Telemetry
 
 log = logging.getLogger(__name__)
@@ -21,6 +25,13 @@ log = logging.getLogger(__name__)
 _EVERY = 5.0
 """Seconds between looks at the backlog: a scrape must not cost queries."""
 _DAY = timedelta(hours=24)
+_RECEPTION: Mapping[str, str] = MappingProxyType(
+    {
+        "requests": "Requests by outcome: accepted, refused (come again), slow, disconnected, or why not read",
+        "records_rejected": "Spans and log records left out of accepted requests, by reason",
+        "records_ignored": "What is accepted and not kept: log records without a trace context, metrics requests",
+    }
+)
 
 
 class Vitals(AbstractAsyncContextManager["Vitals"]):
@@ -33,6 +44,7 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
         self._backlog: Backlog | None = None
         self._trouble: dict[str, str] = {}
         self._sources: dict[str, Callable[[], Mapping[str, str]]] = {}
+        self._receptions: dict[str, Callable[[], ReceptionStats]] = {}
         self._quality: Sequence[Gauge] = ()
         self._looking: asyncio.Task[None] | None = None
         telemetry.watch("waiting", self._waiting, description="Rows that wait for the next stage, by what they are")
@@ -104,8 +116,19 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
         )
 
     def watch_collector(self, name: str, collector: Collector) -> None:
-        """Count the collector's problems."""
+        """Count the collector's problems, and export its numbers where it has any."""
         self._sources[name] = collector.health
+        if isinstance(collector, OtlpHttp | OtlpGrpc):
+            if not self._receptions:
+                for counter, description in _RECEPTION.items():
+                    self._telemetry.watch(counter, self._received, description=description, counter=True)
+            self._receptions[name] = collector.stats
+
+    def watch_scorer(self, scorer: Scorer, worker: asyncio.Future[None]) -> None:
+        """Export the scorer's totals, and count it as a problem when its worker has ended by a fault."""
+        for name, description in COUNTERS.items():
+            self._telemetry.watch(name, scorer.counters, description=description, counter=True)
+        self._sources["score"] = lambda: _fault(worker)
 
     def refresh_quality(self, *, lateness: timedelta, now: datetime) -> None:
         """Read trends and alerts anew for the next scrapes."""
@@ -149,9 +172,27 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
             for what, at in oldest.items()
         ]
 
+    def _received(self) -> list[Gauge]:
+        gauges: list[Gauge] = []
+        for name, stats in self._receptions.items():
+            counts = stats()
+            gauges += _labelled("requests", counts.requests, label="outcome", collector=name)
+            gauges += _labelled("records_rejected", counts.rejected, label="reason", collector=name)
+            gauges += _labelled("records_ignored", counts.ignored, label="what", collector=name)
+        return gauges
+
     def _problem_gauges(self) -> list[Gauge]:
         # The reason is for people and may hold times; as a label it would make a new series each time.
         return [Gauge(name="problem", value=1, labels={"part": part}) for part in self.problems()]
 
     def _quality_gauges(self) -> Sequence[Gauge]:
         return self._quality
+
+
+def _labelled(name: str, counts: Mapping[str, int], *, label: str, collector: str) -> list[Gauge]:
+    return [Gauge(name=name, value=n, labels={"collector": collector, label: key}) for key, n in counts.items()]
+
+
+def _fault(worker: asyncio.Future[None]) -> Mapping[str, str]:
+    ended = worker.done() and not worker.cancelled() and worker.exception()
+    return {"worker": "ended by a fault that the log names; start it again"} if ended else {}
