@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import packages_distributions
-from pathlib import Path
 
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
 
 from monitor.errors import ConfigError, MonitorError
 from monitor.grafana import GrafanaPublisher
 from monitor.model import ChatMessage
-from monitor.parts import build_channels, build_collectors, build_judge, build_metrics, load_dialects
+from monitor.parts import (
+    build_channels,
+    build_collectors,
+    build_judge,
+    build_metrics,
+    load_dialects,
+    open_existing,
+    sqlite_file,
+)
 from monitor.settings import Settings
 from monitor.spans import Fragment
-from monitor.store.sql import open_store
 
 _OURS = ("monitor", "collectors")
 _PING = (ChatMessage(role="user", content='Reply with the JSON object {"ok": true} and nothing else.'),)
@@ -76,21 +82,18 @@ async def _collectors(settings: Settings) -> str:
 
 
 def _store(settings: Settings) -> str:
-    try:
-        url = make_url(settings.store.url)
-    except ArgumentError:
-        raise ConfigError("store.url: not a SQLAlchemy URL, such as sqlite:///rag-monitor.db") from None
-    if url.get_backend_name() == "sqlite" and url.database and not Path(url.database).exists():
-        folder = Path(url.database).resolve().parent
+    file = sqlite_file(settings.store.url)
+    if file is not None and not file.exists():
+        folder = file.resolve().parent
         if not folder.is_dir():
             raise ConfigError(f"store.url: no folder {folder}")
-        return f"{url.database} does not exist yet and will be made at start"
-    store = open_store(settings.store.url, migrate=False)
-    try:
-        store.check()
-    finally:
-        store.close()
-    return f"{url.render_as_string(hide_password=True)} answers, its schema is current"
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise ConfigError(f"store.url: no file can be made in {folder}")
+        return f"{file} does not exist yet and will be made at start"
+    open_existing(settings).close()
+    # Without the query, where a password may stand too.
+    shown = make_url(settings.store.url).set(query={}).render_as_string(hide_password=True)
+    return f"{shown} answers, its schema is current"
 
 
 async def _metrics(settings: Settings) -> str:

@@ -26,9 +26,9 @@ from monitor import demo as demonstration
 from monitor import demo_report, show
 from monitor.app import ROLES, running, utc_now
 from monitor.errors import ConfigError, MonitorError
-from monitor.explain import Explanation, as_json, as_text
+from monitor.explain import as_json, as_text
 from monitor.explain import explain as explained
-from monitor.parts import open_parts
+from monitor.parts import open_existing, open_parts
 from monitor.replay import Replayed
 from monitor.replay import replay as replayed
 from monitor.settings import Settings, duration, load
@@ -72,10 +72,6 @@ def main() -> None:
     except MonitorError as error:
         click.echo(f"rag-monitor: {error}", err=True)
         sys.exit(_FAILED)
-    except BrokenPipeError:
-        # The reader of our output is gone, as in `| head`; the interpreter must not complain about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -98,7 +94,12 @@ def run(config: Path | None, store_url: str | None, roles: tuple[str, ...]) -> N
     """Accept telemetry, judge, roll up, alert; until SIGTERM or SIGINT."""
     settings = _settings(config, store_url)
     configure_logging(settings.log.level)
-    _loop_run(_serve(settings, frozenset(roles or ROLES)))
+    try:
+        _loop_run(_serve(settings, frozenset(roles or ROLES)))
+    except ConfigError as error:
+        # The sections of plug-ins are read when they are built, which knows their place in the file but not the file.
+        where = _file(config) or "settings"
+        raise ConfigError("\n".join(f"{where}: {line}" for line in str(error).splitlines())) from None
 
 
 async def _serve(settings: Settings, roles: frozenset[str]) -> None:
@@ -123,7 +124,7 @@ def check(config: Path | None, store_url: str | None) -> int:
     table = Table(box=None, show_header=False)
     for part in found:
         table.add_row("ok" if part.ok else "FAILED", part.part, escape(part.told))
-    Console(soft_wrap=True).print(table)
+    click.echo(_drawn(table), nl=False)
     return 0 if all(part.ok for part in found) else _FAILED
 
 
@@ -176,8 +177,8 @@ def replay(path: Path, config: Path | None, store_url: str | None, judge: str | 
         click.echo(complaint, err=True)
     left_out = sum(found.bad.values())
     driven = found.driven
-    turns, outcomes = (driven.samplings, driven.outcomes) if driven else (0, 0)
-    click.echo(f"{found.records} records read, {left_out} left out; {turns} turns, {outcomes} judged", err=True)
+    turns, judged = (driven.samplings, driven.judged) if driven else (0, 0)
+    click.echo(f"{found.records} records read, {left_out} left out; {turns} turns are new, {judged} judged", err=True)
     return 0 if found.records or not left_out else _FAILED
 
 
@@ -240,14 +241,10 @@ def explain(turn_id: str, config: Path | None, store_url: str | None, form: str)
 
     TURN_ID may be cut to its first characters.
     """
-    settings = _settings(config, store_url)
-
-    async def work() -> Explanation:
-        async with open_parts(settings, migrate=False) as parts:
-            return explained(turn_id, parts.store, decode=parts.decode, window=settings.rollup.window)
-
-    found = asyncio.run(work())
-    click.echo(as_json(found) if form == "jsonl" else as_text(found))
+    with _store(config, store_url) as store:
+        found = explained(turn_id, store)
+    with _quiet_pipe():
+        click.echo(as_json(found) if form == "jsonl" else as_text(found))
 
 
 @commands.command(epilog=_examples("rag-monitor demo", "rag-monitor demo --seed 7 --out /tmp/demo"))
@@ -288,29 +285,49 @@ def demo(out: Path, seed: int, days: int, turns_per_hour: int) -> int:
 
 
 def _settings(config: Path | None, store_url: str | None, more: Mapping[str, str] = MappingProxyType({})) -> Settings:
-    path = config or (_DEFAULT_FILE if _DEFAULT_FILE.exists() else None)
     environ = {**os.environ, **more, **({"RAG_MONITOR__STORE__URL": store_url} if store_url else {})}
-    return load(path, environ)
+    return load(_file(config), environ)
+
+
+def _file(config: Path | None) -> Path | None:
+    return config or (_DEFAULT_FILE if _DEFAULT_FILE.exists() else None)
 
 
 @contextmanager
 def _store(config: Path | None, store_url: str | None) -> Iterator[SqlStore]:
-    """Open the store for reading; one that is not there is an error, not an empty one."""
-    settings = _settings(config, store_url)
-    store = open_store(settings.store.url, migrate=False, window=settings.rollup.window)
+    store = open_existing(_settings(config, store_url))
     try:
-        store.check()
         yield store
     finally:
         store.close()
 
 
 def _print(form: str, found: Iterable[T], line: Callable[[T], str], table: Callable[[Iterable[T]], Table]) -> None:
-    if form == "jsonl":
-        for one in found:
-            click.echo(line(one))
-    else:
-        Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table(found))
+    with _quiet_pipe():
+        if form == "jsonl":
+            for one in found:
+                click.echo(line(one))
+        else:
+            click.echo(_drawn(table(found)), nl=False)
+
+
+def _drawn(table: Table) -> str:
+    """Return the table as wide as the terminal, or as wide as it wants to be where there is none."""
+    console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get()
+
+
+@contextmanager
+def _quiet_pipe() -> Iterator[None]:
+    """Take it for success when the reader of our output has seen enough, as in `| head`."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes at exit, and must not complain then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _progress(what: str) -> Progress:

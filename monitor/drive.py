@@ -16,6 +16,8 @@ from monitor.stages.score import Scorer
 
 _PAUSE = 0.2
 """Seconds between looks for jobs that were given back for later."""
+_NEVER_TOO_OLD = timedelta(days=36_500)
+_LEAP = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +26,8 @@ class Driven:
 
     traces: int
     samplings: int
-    outcomes: int
+    judged: int
+    """Jobs that became a verdict."""
     windows: int
     detected_through: datetime | None
 
@@ -42,7 +45,7 @@ async def drive(
     fired live; `detected_through` is where the drive before this one ended, None to begin with the first window stored.
     """
     settings = parts.settings
-    traces = samplings = outcomes = 0
+    traces = samplings = judged = 0
     while True:
         assembled = await asyncio.to_thread(
             assemble.tick,
@@ -56,37 +59,49 @@ async def drive(
         sampled = await asyncio.to_thread(
             sample.tick, parts.store, settings.sample, rubrics=parts.rubrics, proxy=parts.proxy, now=now
         )
-        scored = await _score(parts, now=now)
-        traces, samplings, outcomes = traces + assembled, samplings + sampled, outcomes + scored
-        if not (assembled or sampled or scored):
+        judged += await _score(parts, now=now)
+        traces, samplings = traces + assembled, samplings + sampled
+        if not (assembled or sampled):
             break
     windows = await asyncio.to_thread(rollup.tick, parts.store, settings.rollup, rubrics=parts.rubrics)
     through = await _detect(parts, now=now, after=detected_through, channels=channels or {})
-    return Driven(traces=traces, samplings=samplings, outcomes=outcomes, windows=windows, detected_through=through)
+    return Driven(traces=traces, samplings=samplings, judged=judged, windows=windows, detected_through=through)
 
 
 async def _score(parts: Parts, *, now: datetime) -> int:
-    """Work off every job, waiting for those that a judge made wait: their time runs on from `now` at its usual pace."""
+    """Work off every job and return how many became a verdict.
+
+    No job is too old: whoever drives wants all that was recorded judged. Those that a judge made wait are waited for,
+    in a time that runs on from `now` at its usual pace.
+    """
     began = time.monotonic()
+    leapt = timedelta(0)
 
     def clock() -> datetime:
-        return now + timedelta(seconds=time.monotonic() - began)
+        return now + leapt + timedelta(seconds=time.monotonic() - began)
 
     scorer = Scorer(
         parts.store,
         parts.metrics,
         judge=parts.judge,
-        settings=parts.settings.score,
+        settings=parts.settings.score.model_copy(update={"max_job_age": _NEVER_TOO_OLD}),
         judge_timeout=parts.settings.judge.timeout,
         clock=clock,
     )
-    handled = await scorer.drain()
+    await scorer.drain()
     ours = [rubric.rubric_id for rubric in parts.rubrics]
     # Jobs of another prompt or judge may be left from an earlier run; nobody here can work them off.
     while (await asyncio.to_thread(parts.store.backlog, rubric_ids=ours)).jobs:
         await asyncio.sleep(_PAUSE)
-        handled += await scorer.drain()
-    return handled
+        if parts.judge is None:
+            # Only a process that died can have left these leased: computing them again costs nothing.
+            leapt = max(_LEAP, 2 * leapt)
+        await scorer.drain()
+    return sum(
+        round(total.value)
+        for total in scorer.counters()
+        if total.name == "jobs_finished_total" and total.labels["outcome"] == "scored"
+    )
 
 
 async def _detect(

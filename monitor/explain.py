@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
 import orjson
 
+from collectors import _otlp
 from monitor.errors import Rejected
 from monitor.model import Outcome, Sampling, Turn, Unscored
-from monitor.ports import Decoder, Store
-from monitor.show import TrendRow, rfc3339, trend_line, trend_rows
-from monitor.spans import EPOCH, Span
+from monitor.ports import Store
+from monitor.settings import LONGEST_WINDOW
+from monitor.show import TrendRow, printable, rfc3339, trend_line, trend_rows
+from monitor.spans import Span
 
 _INDENT = "  "
+_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +32,10 @@ class Explanation:
     sampling: Sampling | None
     outcomes: tuple[Outcome, ...]
     windows: tuple[TrendRow, ...]
-    """The windows that the turn is counted in, one a metric."""
+    """The windows that the turn is counted in, one a metric; all releases together."""
 
 
-def explain(turn_id: str, store: Store, *, decode: Decoder, window: timedelta) -> Explanation:
+def explain(turn_id: str, store: Store) -> Explanation:
     """Return what is stored about the turn; `turn_id` may be cut to its first characters if they are unique.
 
     Raises:
@@ -46,17 +49,21 @@ def explain(turn_id: str, store: Store, *, decode: Decoder, window: timedelta) -
             raise Rejected(f"{what} {turn_id!r}; `rag-monitor turns` lists ids", reason="no_such_turn")
         turn = found[0]
     fragments = store.fragments([turn.trace_id]).get(turn.trace_id, ())
-    spans = {s.span_id: s for stored in fragments for s in decode(stored.fragment).spans}
-    start = EPOCH + (turn.started_at - EPOCH) // window * window
-    rollups = store.rollups(app=turn.app, since=start, until=start + window)
-    rows = (r for r in trend_rows(rollups, by=window) if r.environment == turn.environment)
+    received = (stored.fragment for stored in fragments if stored.fragment.signal != "turns")
+    spans = {s.span_id: s for fragment in received for s in _otlp.decode(fragment).spans}
     return Explanation(
         spans=tuple(sorted(spans.values(), key=lambda s: (s.start_ns, s.span_id))),
         turn=turn,
         sampling=store.sampling(turn.turn_id),
         outcomes=store.outcomes(turn.turn_id),
-        windows=tuple(rows),
+        windows=_windows(turn, store),
     )
+
+
+def _windows(turn: Turn, store: Store) -> tuple[TrendRow, ...]:
+    near = store.rollups(app=turn.app, since=turn.started_at - LONGEST_WINDOW, until=turn.started_at + _MICROSECOND)
+    holding = [r for r in near if r.series.environment == turn.environment and turn.started_at < r.start + r.length]
+    return trend_rows(holding, by=holding[0].length) if holding else ()
 
 
 def as_json(explanation: Explanation) -> str:
@@ -78,15 +85,17 @@ def as_text(explanation: Explanation) -> str:
     parts = [
         ("Spans", _spans(explanation.spans, explanation.turn)),
         ("Turn", _turn(explanation.turn)),
-        ("Sampling", _sampling(explanation.sampling)),
+        ("Sampling", _sampling(explanation.sampling, explanation.outcomes)),
     ]
     parts += [(f"Judged: {o.job.metric} (rubric {o.job.rubric_id})", _outcome(o)) for o in explanation.outcomes]
     parts += [(f"Window: {w.metric}, {w.start:%Y-%m-%d %H:%M} UTC", [trend_line(w)]) for w in explanation.windows]
-    return "\n".join(
-        line
-        for title, lines in parts
-        for line in (title, *(f"{_INDENT}{text}" for text in lines or ["nothing stored"]))
-    )
+    return "\n".join(line for title, texts in parts for line in (title, *_indented(texts or ["nothing stored"])))
+
+
+def _indented(texts: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of the texts, each under its title, and none that a terminal would obey."""
+    for text in texts:
+        yield from (f"{_INDENT}{printable(line)}" for line in text.splitlines())
 
 
 def _spans(spans: Sequence[Span], turn: Turn) -> list[str]:
@@ -115,7 +124,7 @@ def _turn(turn: Turn) -> list[str]:
     return [*lines, f"flags: {', '.join(sorted(turn.flags))}"] if turn.flags else lines
 
 
-def _sampling(sampling: Sampling | None) -> list[str]:
+def _sampling(sampling: Sampling | None, outcomes: Sequence[Outcome]) -> list[str]:
     if sampling is None:
         return ["not decided yet"]
     lines = [f"decided at {rfc3339(sampling.decided_at)}"]
@@ -123,7 +132,7 @@ def _sampling(sampling: Sampling | None) -> list[str]:
         score = "does not apply" if sampling.proxy is None else f"{sampling.proxy:.3f}"
         lines.append(f"lexical proxy {sampling.proxy_version}: {score}")
     lines += [f"{job.metric}: waits to be judged, probability {job.probability:g}" for job in sampling.jobs]
-    return lines
+    return lines if sampling.jobs or outcomes else [*lines, "not drawn: nobody judges it"]
 
 
 def _outcome(outcome: Outcome) -> list[str]:

@@ -6,11 +6,15 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import cast
+
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
 
 from collectors import _otlp, _turns
 from monitor import plugins
-from monitor.errors import ConfigError
+from monitor.errors import ConfigError, StoreUnavailable
 from monitor.judging import metric as prompt_metric
 from monitor.judging.client import OpenAIJudge
 from monitor.judging.offline import GroundednessProxy, Lex5
@@ -53,7 +57,7 @@ class Parts:
 
 
 @asynccontextmanager
-async def open_parts(settings: Settings, *, migrate: bool = True) -> AsyncIterator[Parts]:
+async def open_parts(settings: Settings) -> AsyncIterator[Parts]:
     """Open the store and the judge, and close them in reverse.
 
     Raises:
@@ -62,7 +66,7 @@ async def open_parts(settings: Settings, *, migrate: bool = True) -> AsyncIterat
     """
     dialects = load_dialects(settings)
     judge = build_judge(settings.judge)
-    store = open_store(settings.store.url, migrate=migrate, window=settings.rollup.window)
+    store = open_store(settings.store.url, window=settings.rollup.window)
     try:
         metrics = build_metrics(settings, judge, fence_key=store.key("fence"))
         parts = Parts(
@@ -81,6 +85,36 @@ async def open_parts(settings: Settings, *, migrate: bool = True) -> AsyncIterat
                 yield parts
     finally:
         store.close()
+
+
+def open_existing(settings: Settings) -> SqlStore:
+    """Return the store for reading: nothing is made or changed, so a file that is not there is no empty store.
+
+    Raises:
+        ConfigError: the URL is wrong.
+        StoreUnavailable: there is no store, or its schema is not the one of this version.
+    """
+    file = sqlite_file(settings.store.url)
+    if file is not None and not file.exists():
+        raise StoreUnavailable(f"no store at {file}; `rag-monitor run`, `replay` and `migrate` make it")
+    store = open_store(settings.store.url, migrate=False, window=settings.rollup.window)
+    try:
+        store.check()
+    except StoreUnavailable:
+        store.close()
+        raise
+    return store
+
+
+def sqlite_file(url: str) -> Path | None:
+    """Return the file that a SQLite URL names; None for other databases, and for URLs that `open_store` refuses."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        return None
+    if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database.startswith("file:"):
+        return None
+    return Path(parsed.database)
 
 
 def build_judge(settings: JudgeSettings) -> OpenAIJudge | None:

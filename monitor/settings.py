@@ -44,6 +44,8 @@ def duration(value: object) -> object:
 
 Duration: TypeAlias = Annotated[timedelta, BeforeValidator(duration)]
 
+LONGEST_WINDOW = timedelta(days=1)
+
 PluginSection: TypeAlias = Mapping[str, object]
 """`kind` and whatever that kind's `Config` takes."""
 
@@ -135,9 +137,16 @@ class RollupSettings(Section):
     """Windows of trends."""
 
     every: Duration = timedelta(seconds=15)
-    window: Duration = timedelta(hours=1)
+    window: Duration = Field(default=timedelta(hours=1), gt=timedelta(0), le=LONGEST_WINDOW)
+    """Length of a window, a whole fraction of a day, so that days add up."""
     lateness: Duration = timedelta(minutes=15)
     """A window is closed for detection this long after its end; later verdicts still correct its numbers."""
+
+    @model_validator(mode="after")
+    def _windows_fill_days(self) -> RollupSettings:
+        if LONGEST_WINDOW % self.window:
+            raise ValueError(f"window ({self.window}) does not divide a day; 5m, 15m, 1h, 6h and 24h do")
+        return self
 
 
 class DetectSettings(Section):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import orjson
 from rich.table import Table
+from rich.text import Text
 
 from monitor.model import Turn
 from monitor.spans import EPOCH
@@ -16,7 +18,11 @@ from monitor.statistics.rates import wilson_rate
 from monitor.summary import subject
 from monitor.trends import Alert, Rollup, Sums
 
+_MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
+_WEEK = timedelta(weeks=1)
 _SHORT = 60
+_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters but for tab and line feed, and those that turn the direction of writing round."""
 _ID = 12
 """Characters of an id that tell turns apart; `explain` takes them."""
 
@@ -85,12 +91,16 @@ class TrendRow:
 
 
 def trend_rows(rollups: Iterable[Rollup], *, by: timedelta) -> tuple[TrendRow, ...]:
-    """Return the whole-app rollups added up over releases and over windows of `by`, aligned to UTC, in order."""
+    """Return the whole-app rollups added up over releases and over windows of `by`, in order.
+
+    Windows are counted from midnight UTC, weeks from Monday (ISO 8601).
+    """
+    origin = EPOCH if by % _WEEK else _MONDAY
     groups: dict[tuple[str, str, str, str, datetime], TrendRow] = {}
     for r in rollups:
         if r.series.slice:
             continue
-        start = EPOCH + (r.start - EPOCH) // by * by
+        start = origin + (r.start - origin) // by * by
         key = (r.series.app, r.series.environment, r.series.metric, r.series.rubric_id, start)
         before = groups.get(key)
         unscored = Counter(before.unscored if before else {}) + Counter(r.unscored)
@@ -145,7 +155,8 @@ def trend_table(rows: Sequence[TrendRow]) -> Table:
         rate = wilson_rate(row.sums)
         shown = f"{rate.value:.1%} ({rate.lower:.1%} to {rate.upper:.1%})" if rate else "no turn scored"
         app = f"{row.app} ({row.environment})" if row.environment else row.app
-        table.add_row(
+        _add_row(
+            table,
             app,
             row.metric,
             f"{row.start:%Y-%m-%d %H:%M}",
@@ -166,7 +177,8 @@ def turn_table(turns: Iterable[Turn]) -> Table:
         wraps = column in {"query", "response"}
         table.add_column(column, justify="right" if column == "citations" else "left", no_wrap=not wraps)
     for turn in turns:
-        table.add_row(
+        _add_row(
+            table,
             turn.turn_id[:_ID],
             f"{turn.started_at:%Y-%m-%d %H:%M:%S}",
             turn.app,
@@ -217,7 +229,8 @@ def alert_table(alerts: Sequence[Alert]) -> Table:
         table.add_column(column)
     for alert in alerts:
         r = alert.regression
-        table.add_row(
+        _add_row(
+            table,
             alert.state.value,
             subject(r.series),
             r.rule,
@@ -236,9 +249,19 @@ def short(text: str | None) -> str:
     return flat if len(flat) <= _SHORT else f"{flat[: _SHORT - 1]}…"
 
 
+def printable(text: str) -> str:
+    """Return the text with U+FFFD for what a terminal would obey, such as escape sequences; tabs and line ends stay."""
+    return _OBEYED.sub("\ufffd", text)
+
+
 def rfc3339(moment: datetime) -> str:
     """Return the instant as RFC 3339 in UTC, with microseconds where there are any."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _add_row(table: Table, *cells: str) -> None:
+    """Add cells as they are: what stands in brackets is somebody's text and no markup."""
+    table.add_row(*(Text(printable(cell)) for cell in cells))
 
 
 def _json(value: Mapping[str, object]) -> str:
