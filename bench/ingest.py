@@ -108,7 +108,7 @@ def main() -> None:
     parser.add_argument("--grpc", action="store_true", help="also over gRPC")
     parser.add_argument("--probe", action="store_true", help="also the bare receiver, in turn with ours")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of one round")
+    parser.add_argument("--seconds", type=float, default=1.5, help="of one round")
     arguments = parser.parse_args()
     kinds = ["http", *(["grpc"] if arguments.grpc else []), *(["probe"] if arguments.probe else [])]
     shown = False
