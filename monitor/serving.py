@@ -38,6 +38,8 @@ class Server(AbstractAsyncContextManager["Server"]):
         self._host, self._port, self._where, self._backlog = host, port, where, backlog
         self._config = uvicorn.Config(
             application,
+            # Else uvicorn takes a bound method for an application of ASGI 2.
+            interface="asgi3",
             http="httptools",
             loop="none",
             lifespan="off",
