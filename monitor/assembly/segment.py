@@ -19,7 +19,7 @@ from monitor.spans import Role
 _SPEAKING = frozenset((Role.LLM, Role.RETRIEVAL, Role.RERANK))
 _MATTERING = _SPEAKING | WRAPPERS
 _LOOKED_AT = 64
-"""Chains of one unit that are looked into."""
+"""Chains, and calls, of one unit that are looked into."""
 _HORIZON = 16
 """Steps within which the same question belongs to the same turn."""
 
@@ -190,11 +190,20 @@ def _reach(known: Sequence[Evidence], at: int) -> int:
 
 def _reason_against(unit: Unit) -> str | None:
     """Why a unit is no turn, None when it is one."""
+    if Role.LLM in unit.roles and not unit.roles & (WRAPPERS | {Role.RETRIEVAL, Role.RERANK}):
+        return "tool_call_only" if _only_chooses_tools(unit) else None
     if unit.roles & _SPEAKING or _asked_and_ended(unit):
         return None
     if unit.roles & WRAPPERS:
         return "ingestion" if Role.EMBEDDING in unit.roles else "no_turn"
     return "tool_only" if Role.TOOL in unit.roles else "embedding_only"
+
+
+def _only_chooses_tools(unit: Unit) -> bool:
+    """Calls by themselves that ended in tool calls: the call that is given their results answers."""
+    calls = islice((node for root in unit.roots for node in walk(root) if node.role is Role.LLM), _LOOKED_AT)
+    steps = [step for node in calls if (step := node.step) is not None]
+    return all(step.tool_calls and not step.output and step.error is None for step in steps)
 
 
 def _asked_and_ended(unit: Unit) -> bool:

@@ -15,6 +15,7 @@ from monitor.reading.documents import Documents, documents, ranked
 from monitor.reading.json_text import parse
 from monitor.reading.messages import Said, heard, said
 from monitor.reading.payload import answered, asked, tidy
+from monitor.reading.reprs import literal
 from monitor.spans import Attributes, AttributeValue, Role, Span, Step
 
 NAME = "openinference"
@@ -178,7 +179,10 @@ def _value(attributes: Attributes, key: str, mime_key: str) -> tuple[AttributeVa
     if mime == "text/plain" or (mime != "application/json" and value.lstrip()[:1] not in {"{", "["}):
         return value, None
     parsed = parse(value)
-    return (value, None) if parsed is None else (parsed.value, parsed.cut)
+    if parsed is not None:
+        return parsed.value, parsed.cut
+    printed = literal(value)  # apps that wrote str(a_dict)
+    return (value if printed is None else printed), None
 
 
 def _message(item: Item) -> Said:

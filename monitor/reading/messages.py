@@ -112,7 +112,7 @@ def _from_text(value: str, default: str, depth: int) -> tuple[Said, ...]:
             return read
     if reprs.prints_messages(value):
         printed = reprs.literal(value)
-        if isinstance(printed, list | tuple | dict):
+        if printed is not None:
             read = said(printed, default=default, depth=depth + 1)
         else:
             read = tuple(Said(role_of(r) or role_of(f"{r}message") or default, t) for r, t in reprs.spoken(value))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import re
 
+from monitor.spans import AttributeValue
+
 _PRINTED = re.compile(
     r"""\s*\[?\s*<?(?:(?:Chat|Human|AI|System|Tool|Function)Message(?:Chunk)?\(|content=['"]|messages=\[)"""
 )
@@ -68,16 +70,23 @@ def document(text: str) -> tuple[str | None, str | None, float | None] | None:
     )
 
 
-def literal(text: str) -> object:
+def literal(text: str) -> AttributeValue:
     """Return the value of a printed list, tuple or dict of plain values (`name=[...]` too); None for anything else."""
     body = _LITERAL.sub("", text, count=1).strip()
     if body[:1] not in "[{(":
         return None
     try:
-        value: object = ast.literal_eval(body)
+        return _plain(ast.literal_eval(body))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
-    return value
+
+
+def _plain(value: object) -> AttributeValue:
+    if isinstance(value, dict):
+        return {str(key): _plain(held) for key, held in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [_plain(held) for held in value]
+    return value if isinstance(value, str | bool | int | float) else None
 
 
 def _unquote(quoted: str) -> str:

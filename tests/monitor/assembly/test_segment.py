@@ -175,6 +175,14 @@ def test_single_steps_that_are_no_turn(make: Make, reading: Read, kind: str, rea
     assert ((), {reason: 1}) == (read.turns, read.unread)
 
 
+def test_a_lone_call_that_chose_tools(make: Make, reading: Read) -> None:
+    """Without a trace around an agent's loop, the call that is given the results answers, not the one that chose."""
+    attributes = make.call(1, [("user", "Stock?")], None).attributes
+    calls = {"llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "search"}
+    read = reading([make.span(1, {**attributes, **calls})])
+    assert ((), {"tool_call_only": 1}) == (read.turns, read.unread)
+
+
 def test_judging_is_no_turn(make: Make, reading: Read) -> None:
     """Model calls below an evaluator judge a turn and are none, inside a turn and alone."""
     evaluator = make.span(2, {"openinference.span.kind": "EVALUATOR"}, parent=1)

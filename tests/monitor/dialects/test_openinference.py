@@ -76,6 +76,14 @@ def test_text_that_is_said_to_be_plain(make: Make) -> None:
     assert '{"a": 1}' == step(make, "CHAIN", {"output.value": '{"a": 1}', "output.mime_type": "text/plain"}).response
 
 
+def test_a_printed_dict(make: Make) -> None:
+    """Apps that write `str(a_dict)` into their spans are read like JSON."""
+    read = step(
+        make, "CHAIN", {"input.value": "{'question': 'Why?', 'history': []}", "output.value": "{'answer': 'So.'}"}
+    )
+    assert ("Why?", (), "So.") == (read.query, read.history, read.response)
+
+
 def test_a_redacted_chain(make: Make) -> None:
     """What the privacy switches replaced is absent, and flagged."""
     read = step(make, "CHAIN", {"input.value": "__REDACTED__", "output.value": "__REDACTED__"})
