@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 from sqlalchemy import URL, Connection, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -20,6 +21,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 from monitor.errors import ConfigError, StoreUnavailable
 from monitor.store.failures import unavailable
 from monitor.store.turnstile import Turnstile
+from monitor.store.write_ahead import LIMIT, WriteAheadLog
 
 _ALLOWED = "allowed: sqlite:///path/of/file.db and postgresql+psycopg://user:password@host:5432/database"
 _BEGIN = "sqlite_begin"
@@ -36,6 +38,7 @@ class Database:
         self.place = parsed.database if self.sqlite else f"{parsed.host or 'local'}/{parsed.database}"
         self._patience = patience
         self._turnstile = Turnstile()
+        self._log = WriteAheadLog(Path(parsed.database or "")) if self.sqlite else None
         try:
             # Pool sizes: `asyncio.to_thread` runs up to cores + 4 threads by default, and a few more do other work.
             self._engine = create_engine(
@@ -81,6 +84,8 @@ class Database:
             connection = connection.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})  # noqa: PLW2901 -- the same one
             with connection.begin():
                 yield connection
+            if self._log is not None:
+                self._log.bound(cast("sqlite3.Connection", connection.connection.driver_connection))
 
     @contextmanager
     def outside_transactions(self, doing: str) -> Iterator[Connection]:
@@ -163,15 +168,13 @@ def _prepare_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None
     connection.isolation_level = None
     cursor = connection.cursor()
     # FULL: the write-ahead log is synced at every commit, so what was acknowledged survives a power cut.
-    # A checkpoint each 4096 pages (32 MB) instead of 1000 costs a tenth less per span at 10 kB a row; the limit gives
-    # the log's space back after a long reader made it grow.
+    # A checkpoint each 4096 pages (32 MB) instead of 1000 costs a tenth less per span at 10 kB a row.
     for pragma in (
         "synchronous = FULL",
         "foreign_keys = ON",
         "wal_autocheckpoint = 4096",
-        f"journal_size_limit = {128 * 1024 * 1024}",
-        "cache_size = -32000",
-        f"mmap_size = {256 * 1024 * 1024}",
+        f"journal_size_limit = {LIMIT // 2}",
+        "cache_size = -16000",
         "temp_store = MEMORY",
     ):
         cursor.execute(f"PRAGMA {pragma}")
@@ -207,8 +210,3 @@ def _postgresql_preparation(patience: timedelta) -> Callable[[DBAPIConnection, C
         connection.commit()
 
     return prepare
-
-
-def sqlite_is_old() -> bool:
-    """Return whether the SQLite library lacks UPDATE ... FROM and RETURNING (before 3.35)."""
-    return sqlite3.sqlite_version_info < (3, 35)

@@ -121,14 +121,19 @@ def finish(connection: Connection, finished: Sequence[Outcome], *, length: timed
 
 
 def release(connection: Connection, leased: Sequence[Job], *, not_before: datetime) -> None:
-    """Give leased jobs back; one that was leased again meanwhile is left alone."""
+    """Give leased jobs back, each with its failures; one that was leased again meanwhile is left alone."""
     if not leased:
         return
     connection.execute(
         update(jobs)
         .where(*_job_is(), jobs.c.attempt == bindparam("claimed"))
-        .values(not_before=not_before, claimable_at=not_before, leased_until=null()),
-        [{**_named(key), "claimed": attempt} for key, attempt in sorted((_key(j), j.attempt) for j in leased)],
+        .values(
+            not_before=not_before, claimable_at=not_before, leased_until=null(), failures=bindparam("counted_failures")
+        ),
+        [
+            {**_named(_key(job)), "claimed": job.attempt, "counted_failures": job.failures}
+            for job in sorted(leased, key=_key)
+        ],
     )
 
 

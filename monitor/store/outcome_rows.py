@@ -28,6 +28,7 @@ def job_row(job: Job, *, created_at: datetime) -> dict[str, Cell]:
         "probability": job.probability,
         "stratum": job.stratum,
         "attempt": job.attempt,
+        "failures": job.failures,
         "created_at": created_at,
         "not_before": job.not_before,
         "leased_until": None,
@@ -45,6 +46,7 @@ def job_from(row: Stored) -> Job:
         probability=row.probability,
         stratum=row.stratum,
         attempt=row.attempt,
+        failures=row.failures,
         not_before=row.not_before,
         leased_until=row.leased_until,
     )
@@ -68,7 +70,7 @@ def outcome_row(outcome: Outcome, *, sampled: bool) -> dict[str, Cell]:
         "score": finding.score,
         "label": finding.label,
         "defect": finding.defect,
-        "severity": finding.severity,
+        "severity": finding.severity if isinstance(outcome, Verdict) else outcome.severity,
         "details": json_text([[d.index, d.verdict] for d in finding.details]),
         "flags": json_text(sorted(finding.flags)),
         "judge_model": exchange.judge_model,
@@ -124,6 +126,7 @@ def outcome_from(row: Stored) -> Outcome:
             job=job,
             reason=Reason(row.reason),
             detail=row.reason_detail,
+            severity=row.severity,
             exchange=exchange,
             judged_at=row.judged_at,
         )

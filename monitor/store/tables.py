@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from monitor.store.columns import CleanText, Count, Duration, Instant, Label, Number, Position
 
-REVISION = "0001"
+REVISION = "0002"
 """The schema that this version of the program reads and writes."""
 
 metadata = MetaData(
@@ -135,6 +135,7 @@ jobs = Table(
     Column("probability", Number, nullable=False),
     Column("stratum", CleanText, nullable=False),
     Column("attempt", BigInteger, nullable=False),
+    Column("failures", BigInteger, nullable=False, server_default="0"),
     Column("created_at", Instant, nullable=False),
     Column("not_before", Instant),
     Column("leased_until", Instant),
