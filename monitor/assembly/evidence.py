@@ -69,7 +69,7 @@ def evidence(roots: Sequence[Node]) -> Evidence:
             closed=head.response is not None or head.error is not None,
         )
     steps = [node.step for node in nodes if node.step is not None]
-    bare = all(root.role in _STEPS for root in roots)
+    bare = all(root.role in _STEPS or root.span is None for root in roots)
     ended = any(step.role is Role.LLM and (step.output or step.error) for step in steps)
     found = Evidence(session=session)
     for step in steps:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from monitor.reading.attributes import is_mapping, text
 from monitor.reading.convention import Convention, Table
 from monitor.reading.documents import documents
-from monitor.reading.json_text import unwrap
+from monitor.reading.json_text import parse, unwrap
 from monitor.reading.messages import Said, before_last_user, conversation, heard, said
 from monitor.reading.payload import asked, tidy
 from monitor.spans import Attributes, AttributeValue, Event, Role, Span, Step
@@ -99,7 +99,8 @@ def read(span: Span) -> Step:
 
 
 def _model_call(step: Step, attributes: Attributes) -> Step:
-    given = _instructions(attributes) + said(unwrap(attributes.get(INPUT)))
+    messages, cut = _messages(attributes)
+    given = _instructions(attributes) + messages
     made = said(attributes.get(OUTPUT), default="assistant")
     if not given:
         given = _from_events(step.span.events, MESSAGE_EVENTS)
@@ -113,17 +114,19 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
         output=output,
         tool_calls=sum(m.tool_calls for m in made),
         streaming=True if streams else step.streaming,
+        flags=step.flags | {"truncated"} if cut else step.flags,
     )
 
 
 def _agent(step: Step, attributes: Attributes) -> Step:
-    given = said(unwrap(attributes.get(INPUT)))
+    given, cut = _messages(attributes)
     made = said(attributes.get(OUTPUT), default="assistant")
     earlier, last = before_last_user(given)
     history = conversation(earlier)
     query = last.content.strip() or None if last else None
     response = next((found for m in reversed(made) if m.role == "assistant" and (found := tidy(m.content))), None)
-    return replace(step, query=query, history=history or None, response=response)
+    flags = step.flags | {"truncated"} if cut else step.flags
+    return replace(step, query=query, history=history or None, response=response, flags=flags)
 
 
 def _retrieval(step: Step, attributes: Attributes) -> Step:
@@ -172,6 +175,13 @@ def _with_details(span: Span) -> Attributes:
     if not merged:
         return span.attributes
     return merged | {key: value for key, value in span.attributes.items() if value not in (None, "")}
+
+
+def _messages(attributes: Attributes) -> tuple[tuple[Said, ...], bool]:
+    """The messages that went in, and whether an attribute limit cut them."""
+    value = attributes.get(INPUT)
+    parsed = parse(value) if isinstance(value, str) else None
+    return said(value if parsed is None else parsed.value), parsed is not None and parsed.cut is not None
 
 
 def _instructions(attributes: Attributes) -> tuple[Said, ...]:

@@ -143,6 +143,15 @@ def test_a_root_that_comes_late(make: Make, turns: Turns) -> None:
     assert turns(children)[0].turn_id == turns([*children, make.chain(1, "Why?", "So.")])[0].turn_id
 
 
+def test_two_missing_parents(make: Make, turns: Turns) -> None:
+    """Steps whose parents both never came are one turn when together they ask and answer once."""
+    spans = [
+        make.retrieval(2, "warranty pump", {"a": "x"}, parent=1),
+        make.call(3, [("user", "Is the pump covered?")], "Yes.", parent=9, at=1),
+    ]
+    assert [("Is the pump covered?", "Yes.")] == exchanges(turns, spans)
+
+
 def test_graph_nodes_whose_root_never_came(make: Make, turns: Turns) -> None:
     """Nodes of one graph run share their question and are one turn."""
     state = '{"messages": [{"type": "human", "data": {"content": "Why?"}}]}'

@@ -115,6 +115,13 @@ def test_outputs_in_other_dress(make: Make, value: AttributeValue) -> None:
     assert "5 EUR." == step(make, {"gen_ai.operation.name": "chat", "gen_ai.output.messages": value}).output
 
 
+def test_messages_cut_by_a_limit(make: Make) -> None:
+    """What stands before the cut is read, and the cut is flagged."""
+    cut = json.dumps(ASKED)[:-20]
+    read = step(make, {"gen_ai.operation.name": "chat", "gen_ai.input.messages": cut})
+    assert (HEARD[:2], frozenset({"truncated"})) == (read.messages[:2], read.flags)
+
+
 def test_a_call_for_tools(make: Make) -> None:
     """A call that only asks for tools has no text."""
     made = [{"role": "assistant", "parts": [{"type": "tool_call", "name": "search", "arguments": {}}]}]
