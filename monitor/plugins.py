@@ -14,12 +14,15 @@ from types import ModuleType
 from monitor.errors import ConfigError
 
 _PACKAGES = {"collectors": "collectors", "channels": "monitor.channels", "dialects": "monitor.dialects"}
+_NO_KINDS = {("collectors", "exporter"): "runs inside an app, which imports it (docs/in-process.md)"}
+"""Public files that people import instead of naming them in the settings."""
 
 
 def kinds(group: str) -> tuple[str, ...]:
     """Return the kinds known in `group` ("collectors", "channels" or "dialects"), sorted."""
     package = importlib.import_module(_PACKAGES[group])
-    own = {name for _, name, _ in pkgutil.iter_modules(package.__path__) if not name.startswith("_")}
+    files = {name for _, name, _ in pkgutil.iter_modules(package.__path__) if not name.startswith("_")}
+    own = {name for name in files if (group, name) not in _NO_KINDS}
     return tuple(sorted(own | {entry.name for entry in entry_points(group=f"rag_monitor.{group}")}))
 
 
@@ -31,7 +34,9 @@ def load(group: str, kind: str, where: str) -> ModuleType:
     """
     if kind not in kinds(group):
         known = ", ".join(kinds(group))
-        raise ConfigError(f"{where}: no {group.removesuffix('s')} {kind!r}; known: {known}")
+        why = _NO_KINDS.get((group, kind))
+        found = f"{kind!r} {why}" if why else f"no {group.removesuffix('s')} {kind!r}"
+        raise ConfigError(f"{where}: {found}; known: {known}")
     for entry in entry_points(group=f"rag_monitor.{group}"):
         if entry.name == kind:
             module = entry.load()

@@ -19,3 +19,10 @@ def test_unknown_kind_lists_the_known_ones() -> None:
         ConfigError, match=r"^collectors\[1\]\.kind: no collector 'otlp'; known: .*otlp_grpc, otlp_http"
     ):
         load("collectors", "otlp", "collectors[1].kind")
+
+
+def test_exporter_is_for_apps() -> None:
+    """The in-process exporter is a public file of the collectors and no kind; the error says what it is."""
+    assert "exporter" not in kinds("collectors")
+    with pytest.raises(ConfigError, match=r"^collectors\[0\]\.kind: 'exporter' runs inside an app.*; known: .*file"):
+        load("collectors", "exporter", "collectors[0].kind")
