@@ -17,6 +17,7 @@ from monitor.model import ChatMessage
 from monitor.parts import (
     build_channels,
     build_collectors,
+    build_endpoint,
     build_judge,
     build_metrics,
     load_dialects,
@@ -105,12 +106,15 @@ async def _metrics(settings: Settings) -> str:
 
 
 async def _judge(settings: Settings) -> str:
-    judge = build_judge(settings.judge)
-    if judge is None:
+    if settings.judge.kind == "offline":
         return "offline: a lexical proxy; it sees answers that leave their documents, not small changes"
-    async with judge:
-        reply = await judge.ask(_PING, None, max_output_tokens=_PING_TOKENS)
-    return f"{reply.model} answered in {reply.latency.total_seconds():.2f} s"
+    told = []
+    for where, endpoint in (("judge", settings.judge), ("judge.fallback", settings.judge.fallback)):
+        if endpoint is not None:
+            async with build_endpoint(endpoint, where) as client:
+                reply = await client.ask(_PING, None, max_output_tokens=_PING_TOKENS)
+            told.append(f"{reply.model} answered in {reply.latency.total_seconds():.2f} s")
+    return "; fallback: ".join(told)
 
 
 async def _channels(settings: Settings) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from monitor.errors import Retryable
 from monitor.parts import Parts
 from monitor.ports import Channel
 from monitor.spans import EPOCH
@@ -16,6 +17,8 @@ from monitor.stages.score import Scorer
 
 _PAUSE = 0.2
 """Seconds between looks for jobs that were given back for later."""
+_LONGEST_TROUBLE = 60.0
+"""Seconds for which a judge may answer nobody before the drive is given up; what was judged by then is kept."""
 _NEVER_TOO_OLD = timedelta(days=36_500)
 _LEAP = timedelta(minutes=5)
 
@@ -91,7 +94,13 @@ async def _score(parts: Parts, *, now: datetime) -> int:
     await scorer.drain()
     ours = [rubric.rubric_id for rubric in parts.rubrics]
     # Jobs of another prompt or judge may be left from an earlier run; nobody here can work them off.
-    while (await asyncio.to_thread(parts.store.backlog, rubric_ids=ours)).jobs:
+    well_at = time.monotonic()
+    while waiting := (await asyncio.to_thread(parts.store.backlog, rubric_ids=ours)).jobs:
+        trouble = scorer.health()
+        if not trouble:
+            well_at = time.monotonic()
+        elif time.monotonic() - well_at > _LONGEST_TROUBLE:
+            raise Retryable(f"{'; '.join(trouble.values())}: {waiting} jobs are left, the next run goes on with them")
         await asyncio.sleep(_PAUSE)
         if parts.judge is None:
             # Only a process that died can have left these leased: computing them again costs nothing.

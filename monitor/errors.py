@@ -7,6 +7,7 @@
     │   ├── StoreUnavailable   the database cannot be written now
     │   ├── RateLimited        the judge asks for a pause
     │   ├── TimedOut           the judge did not answer within its deadline
+    │   ├── Unusable           the judge refuses everybody until a person acts: key, permission, model, quota
     │   └── Paused             not tried: an earlier failure, told then, asked for a pause
     └── Permanent              the same input will always fail
         ├── MalformedPayload   bytes that are not what they claim to be
@@ -19,7 +20,9 @@ foreign exceptions at their own edge; messages hold neither user text nor secret
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
+from types import MappingProxyType
 
 
 class MonitorError(Exception):
@@ -61,6 +64,10 @@ class TimedOut(Retryable):
     """The judge's endpoint accepted a request and did not answer within the deadline."""
 
 
+class Unusable(Retryable):
+    """The judge's endpoint refuses whatever is asked until a person acts: key, permission, model or quota is wrong."""
+
+
 class Paused(Retryable):
     """Nothing was tried: an earlier failure asked for a pause that is not over. It was told then; this is no news."""
 
@@ -82,4 +89,9 @@ class UnreadableReply(Permanent):
 
 
 class Rejected(Permanent):
-    """Understood and refused, such as a judge's content filter or an unknown model."""
+    """Understood and refused, such as by a judge's content filter."""
+
+    def __init__(self, message: str, *, reason: str, severities: Mapping[str, int] = MappingProxyType({})) -> None:
+        super().__init__(message, reason=reason)
+        self.severities = severities
+        """What a content filter found, by risk (`violence`), on the scale of 0 to 7 of the safety metrics."""

@@ -126,7 +126,7 @@ class Reason(StrEnum):
     TRUNCATED = "truncated"
     TIMEOUT = "timeout"
     REJECTED = "rejected"
-    """The judge's endpoint refuses the request itself: unknown model, bad key, unsupported parameter."""
+    """The judge's endpoint refuses this request and takes others."""
     UNAVAILABLE = "unavailable"
     """The judge could not be reached within the attempts allowed."""
     EXPIRED = "expired"
@@ -148,6 +148,8 @@ class Job:
     stratum: str = ""
     attempt: int = 0
     """How often it has been claimed."""
+    failures: int = 0
+    """How often judging it failed while its endpoint answered others."""
     not_before: datetime | None = None
     leased_until: datetime | None = None
 
@@ -216,6 +218,8 @@ class Unscored:
     reason: Reason
     detail: str = ""
     """Free of user text."""
+    severity: int | None = None
+    """0-7, safety metrics only: what the judge's own content filter found. It is no verdict and is shown apart."""
     exchange: Exchange = Exchange()
     judged_at: datetime
 
@@ -247,6 +251,8 @@ class Reply:
     cost_usd: float = 0.0
     latency: timedelta = timedelta(0)
     fingerprint: str | None = None
+    severities: Mapping[str, int] = field(default_factory=dict)
+    """What the endpoint's own content filter found, by risk, 0-7; empty when it says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,10 +17,13 @@ from monitor import plugins
 from monitor.errors import ConfigError, StoreUnavailable
 from monitor.judging import metric as prompt_metric
 from monitor.judging.client import OpenAIJudge
+from monitor.judging.judges import Judges
+from monitor.judging.limiter import Limiter
 from monitor.judging.offline import GroundednessProxy, Lex5
+from monitor.judging.pacing import PacedJudge
 from monitor.model import Rubric
-from monitor.ports import Channel, Clock, Collector, Dialect, Judge, Metric, Proxy, Sink
-from monitor.settings import JudgeSettings, PluginSection, Settings, plugin_config, secret
+from monitor.ports import Channel, Clock, Collector, Dialect, Metric, Proxy, Sink
+from monitor.settings import EndpointSettings, JudgeSettings, PluginSection, Settings, plugin_config, secret
 from monitor.spans import Decoded, Fragment
 from monitor.store.sql import SqlStore, open_store
 
@@ -32,7 +35,7 @@ class Parts:
     settings: Settings
     store: SqlStore
     metrics: tuple[Metric, ...]
-    judge: Judge | None
+    judge: Judges | None
     """None when every metric is computed in code."""
     proxy: Proxy
     dialects: tuple[Dialect, ...]
@@ -117,14 +120,25 @@ def sqlite_file(url: str) -> Path | None:
     return Path(parsed.database)
 
 
-def build_judge(settings: JudgeSettings) -> OpenAIJudge | None:
-    """Return the judge model's client, or None for the offline judge."""
+def build_judge(settings: JudgeSettings) -> Judges | None:
+    """Return the judge model and its fallback, not entered, or None for the offline judge."""
     if settings.kind == "offline":
         return None
-    key = secret(settings.api_key, settings.api_key_file, None, "judge.api_key")
+    fallback = _paced(settings.fallback, "judge.fallback") if settings.fallback else None
+    return Judges(_paced(settings, "judge"), fallback)
+
+
+def _paced(settings: EndpointSettings, where: str) -> PacedJudge:
+    limits = Limiter(requests_per_minute=settings.requests_per_minute, tokens_per_minute=settings.tokens_per_minute)
+    return PacedJudge(build_endpoint(settings, where), limiter=limits)
+
+
+def build_endpoint(settings: EndpointSettings, where: str) -> OpenAIJudge:
+    """Return the client of one endpoint, not entered; `where` is its key path, such as `judge.fallback`."""
+    key = secret(settings.api_key, settings.api_key_file, None, f"{where}.api_key")
     if key is None and settings.base_url is None:
         raise ConfigError(
-            "judge: kind openai needs api_key, api_key_file or OPENAI_API_KEY, or a base_url that takes no key"
+            f"{where}: kind openai needs api_key, api_key_file or OPENAI_API_KEY, or a base_url that takes no key"
         )
     return OpenAIJudge(
         model=settings.model,
@@ -136,7 +150,7 @@ def build_judge(settings: JudgeSettings) -> OpenAIJudge | None:
     )
 
 
-def build_metrics(settings: Settings, judge: Judge | None, *, fence_key: bytes) -> tuple[Metric, ...]:
+def build_metrics(settings: Settings, judge: Judges | None, *, fence_key: bytes) -> tuple[Metric, ...]:
     """Return the metrics that can be measured: without a judge model only the lexical proxy."""
     if judge is None:
         return (GroundednessProxy(),)

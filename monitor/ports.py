@@ -109,9 +109,18 @@ class Judge(Protocol):
 
         Raises:
             RateLimited: pause for `retry_after`.
+            Unusable: whatever is asked is refused until a person acts.
             Retryable: time-out, broken transport, 5xx.
-            Rejected: the endpoint refuses this request for good (`content_filter`, `rejected`).
+            Rejected: the endpoint refuses this request for good (`content_filter`, `context_length`, `rejected`).
         """
+
+
+class Endpoint(Judge, AbstractAsyncContextManager["Endpoint"], Protocol):
+    """A judge that holds connections while it is entered."""
+
+    @property
+    def model(self) -> str:
+        """The model as configured."""
 
 
 class Proxy(Protocol):
@@ -245,7 +254,7 @@ class JobStore(Protocol):
         """Replace each job by its outcome in one transaction; an outcome about replaced content is dropped."""
 
     def release(self, jobs: Sequence[Job], *, not_before: datetime) -> None:
-        """Give leased jobs back, to be claimed at `not_before` or later."""
+        """Give leased jobs back, to be claimed at `not_before` or later; their `failures` are kept with them."""
 
     def outcomes(self, turn_id: str) -> tuple[Outcome, ...]:
         """Return verdicts and failures of one turn, by metric."""

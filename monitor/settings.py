@@ -102,11 +102,9 @@ class SampleSettings(Section):
     batch: int = Field(default=500, gt=0)
 
 
-class JudgeSettings(Section):
-    """Who judges."""
+class EndpointSettings(Section):
+    """One model at one OpenAI-compatible endpoint."""
 
-    kind: Literal["offline", "openai"] = "offline"
-    """`offline` scores with a lexical proxy and needs no key; `openai` asks any OpenAI-compatible endpoint."""
     base_url: str | None = None
     """Null: the environment's `OPENAI_BASE_URL`, else OpenAI's own."""
     api_key: SecretStr | None = None
@@ -115,9 +113,23 @@ class JudgeSettings(Section):
     model: str = "gpt-4o-mini"
     timeout: Duration = timedelta(seconds=30)
     """For one call, from connecting to the last byte."""
+    requests_per_minute: int | None = Field(default=None, gt=0)
+    """What one process may send; null for no limit of ours. The endpoint's own 429s are obeyed in any case."""
+    tokens_per_minute: int | None = Field(default=None, gt=0)
+    """Of prompts and replies together, likewise."""
     input_usd_per_million: float = Field(default=0.15, ge=0)
     """Price of a million input tokens of `model`, in US dollars."""
     output_usd_per_million: float = Field(default=0.60, ge=0)
+
+
+class JudgeSettings(EndpointSettings):
+    """Who judges."""
+
+    kind: Literal["offline", "openai"] = "offline"
+    """`offline` scores with a lexical proxy and needs no key; `openai` asks any OpenAI-compatible endpoint."""
+    fallback: EndpointSettings | None = None
+    """Asked about turns that the judge refuses, filters or answers unreadably; with the same `model` it also takes over
+    while the judge cannot be reached."""
 
 
 class ScoreSettings(Section):
@@ -126,7 +138,8 @@ class ScoreSettings(Section):
     concurrency: int = Field(default=8, gt=0)
     """Jobs judged at once by one process."""
     attempts: int = Field(default=8, gt=0)
-    """Claims of one job before it becomes unscored; with the default backoff that is 20 minutes of failures."""
+    """Failures of one job, while others are answered, before it becomes unscored; with the default backoff that takes
+    20 minutes. An endpoint that answers nobody uses up no attempts."""
     backoff: Duration = timedelta(seconds=10)
     """Wait before the second attempt; doubled for each further one."""
     max_job_age: Duration = timedelta(days=2)

@@ -125,10 +125,10 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
             self._receptions[name] = collector.stats
 
     def watch_scorer(self, scorer: Scorer, worker: asyncio.Future[None]) -> None:
-        """Export the scorer's totals, and count it as a problem when its worker has ended by a fault."""
+        """Export the scorer's totals; count its judges' problems, and a worker that has ended by a fault as one."""
         for name, description in COUNTERS.items():
             self._telemetry.watch(name, scorer.counters, description=description, counter=True)
-        self._sources["score"] = lambda: _fault(worker)
+        self._sources["score"] = lambda: {**scorer.health(), **_fault(worker)}
 
     def refresh_quality(self, *, lateness: timedelta, now: datetime) -> None:
         """Read trends and alerts anew for the next scrapes."""

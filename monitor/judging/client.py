@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import math
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,16 +22,33 @@ from openai import AsyncOpenAI, Omit, omit
 from openai.types.chat import ChatCompletionMessageParam
 from openai.types.chat.completion_create_params import ResponseFormat
 
-from monitor.errors import MonitorError, RateLimited, Rejected, Retryable, TimedOut
+from monitor.errors import MonitorError, RateLimited, Rejected, Retryable, TimedOut, Unusable
 from monitor.judging.capabilities import REASONING_HEADROOM, Capabilities, schema_in_words
 from monitor.judging.completion import read
+from monitor.judging.content_filter import severities
 from monitor.model import ChatMessage, Reply
 
 _SEED = 7
 _MILLION = 1_000_000
 _LONGEST_PAUSE = timedelta(minutes=10)
+_MESSAGE_START = 150
 _CONTENT_FILTER_CODES = frozenset({"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
 _CONTEXT_LENGTH_CODES = frozenset({"context_length_exceeded", "string_above_max_length"})
+_UNUSABLE_STATUSES = frozenset({401, 402, 403, 404, 405, 410})
+# Sent with 400 or 429 by some; neither another turn nor another minute changes them.
+_UNUSABLE_CODES = frozenset(
+    {
+        "invalid_api_key",
+        "invalid_authentication",
+        "model_not_found",
+        "DeploymentNotFound",
+        "insufficient_quota",
+        "billing_hard_limit_reached",
+        "billing_not_active",
+        "account_deactivated",
+    }
+)
+_WRONG_KEY = re.compile(r"api key not valid|(?:invalid|incorrect) api key")
 _TOO_LONG = ("context length", "context window", "maximum context", "prompt is too long", "too many tokens")
 # An upper bound on learning: four parameters and two weaker formats, the token limit by two names.
 _MOST_REFUSALS = 8
@@ -69,6 +87,11 @@ class OpenAIJudge:
         )
 
     @property
+    def model(self) -> str:
+        """The model as configured."""
+        return self._model
+
+    @property
     def name(self) -> str:
         """Endpoint kind and model; part of every rubric id."""
         return f"openai:{self._model}"
@@ -91,6 +114,7 @@ class OpenAIJudge:
         Raises:
             RateLimited: 429, with the endpoint's Retry-After.
             TimedOut: no whole reply within the time-out.
+            Unusable: 401, 402, 403, 404, 405 or 410, or a code that says as much: another turn would fare no better.
             Retryable: no connection, 5xx, 408, 409 or 425, or a body that is no completion.
             Rejected: `content_filter`, `context_length` or `rejected`.
         """
@@ -159,6 +183,7 @@ class OpenAIJudge:
             cost_usd=completion.input_tokens * self._input_usd + completion.output_tokens * self._output_usd,
             latency=latency,
             fingerprint=completion.fingerprint,
+            severities=completion.severities,
         )
 
     def _translated(self, error: openai.OpenAIError) -> MonitorError:
@@ -171,10 +196,13 @@ class OpenAIJudge:
 
     def _of_status(self, error: openai.APIStatusError, what: str) -> MonitorError:
         if _filtered(error):
-            return Rejected(f"{what}, content filter", reason="content_filter")
+            return Rejected(f"{what}, content filter", reason="content_filter", severities=_severities(error))
         if _too_long(error):
             return Rejected(f"{what}, the prompt is too long for the model", reason="context_length")
         pause = _pause(error.response.headers, self._now())
+        if error.status_code in _UNUSABLE_STATUSES or error.code in _UNUSABLE_CODES or _WRONG_KEY.search(_start(error)):
+            code = error.code if error.code in _UNUSABLE_CODES else None
+            return Unusable(f"{what}, {code}" if code else what, retry_after=pause)
         if error.status_code == 429:  # noqa: PLR2004
             return RateLimited(what, retry_after=pause)
         if error.status_code >= 500 or error.status_code in {408, 409, 425}:  # noqa: PLR2004
@@ -216,16 +244,34 @@ def _response_format(sent: Capabilities, schema: Mapping[str, object] | None) ->
 
 
 def _filtered(error: openai.APIStatusError) -> bool:
-    """Return whether a content filter refused the request; Azure repeats it inside, in `innererror.code`."""
-    inner = error.body.get("innererror") if isinstance(error.body, dict) else None
-    codes = {error.code, inner.get("code") if isinstance(inner, dict) else None}
-    return error.status_code in {400, 403, 422} and bool(codes & _CONTENT_FILTER_CODES)
+    """Return whether a content filter refused the request.
+
+    Azure says so again inside, in `innererror.code`; OpenRouter answers 403 with the flagged input in `metadata`.
+    """
+    codes = {error.code, _inside(error, "innererror").get("code")}
+    flagged = "flagged_input" in _inside(error, "metadata")
+    return error.status_code in {400, 403, 422} and (flagged or bool(codes & _CONTENT_FILTER_CODES))
+
+
+def _severities(error: openai.APIStatusError) -> Mapping[str, int]:
+    inner = _inside(error, "innererror")
+    return severities(inner.get("content_filter_result") or inner.get("content_filter_results"))
+
+
+def _inside(error: openai.APIStatusError, name: str) -> Mapping[str, object]:
+    inner = error.body.get(name) if isinstance(error.body, dict) else None
+    return inner if isinstance(inner, dict) else {}
 
 
 def _too_long(error: openai.APIStatusError) -> bool:
     if error.code in _CONTEXT_LENGTH_CODES or error.status_code == 413:  # noqa: PLR2004
         return True
     return error.status_code in {400, 422} and any(words in _message(error).lower() for words in _TOO_LONG)
+
+
+def _start(error: openai.APIStatusError) -> str:
+    """Return where an endpoint that answers 400 to a wrong key says so; further on it may quote the prompt."""
+    return _message(error)[:_MESSAGE_START].lower() if error.status_code == 400 else ""  # noqa: PLR2004 -- as above
 
 
 def _message(error: openai.APIStatusError) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import orjson
 
+from monitor.judging.content_filter import severities
 from monitor.judging.schema import Json
 
 
@@ -22,6 +24,8 @@ class Completion:
     fingerprint: str | None
     input_tokens: int
     output_tokens: int
+    severities: Mapping[str, int] = field(default_factory=dict)
+    """What the endpoint's content filter found in the reply, by risk, 0 to 7."""
 
 
 def read(body: bytes) -> Completion | None:
@@ -46,6 +50,7 @@ def read(body: bytes) -> Completion | None:
         fingerprint=_text(root.get("system_fingerprint")) or None,
         input_tokens=_count(usage.get("prompt_tokens")),
         output_tokens=_count(usage.get("completion_tokens")),
+        severities=severities(choice.get("content_filter_results")),
     )
 
 

@@ -7,8 +7,8 @@ long for the model with half of the documents' text. Each happens once, so a job
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from monitor.errors import Rejected, UnreadableReply
@@ -30,13 +30,15 @@ class Answer:
     detail: str = ""
     """Why there is no finding, free of user text."""
     exchange: Exchange
+    severities: Mapping[str, int] = field(default_factory=dict)
+    """What the endpoint's own content filter found when it withheld the verdict, by risk, 0 to 7."""
 
 
 async def converse(metric: Metric, turn: Turn, judge: Judge) -> Answer:
     """Return the finding on `turn`, or the reason why this judge gives none.
 
     Raises:
-        Retryable: the endpoint could not answer now; RateLimited and TimedOut among them.
+        Retryable: the endpoint could not answer now; RateLimited, TimedOut, Paused and Unusable among them.
     """
     messages = metric.messages(turn)
     if not messages:
@@ -53,7 +55,7 @@ async def converse(metric: Metric, turn: Turn, judge: Judge) -> Answer:
                 seen, asked = shorter, metric.messages(shorter)
                 continue
             reason = Reason.CONTENT_FILTER if error.reason == "content_filter" else Reason.REJECTED
-            return _answer(reason, messages, replies, detail=str(error))
+            return replace(_answer(reason, messages, replies, detail=str(error)), severities=error.severities)
         replies.append(reply)
         try:
             result = metric.read(seen, reply)
@@ -67,7 +69,24 @@ async def converse(metric: Metric, turn: Turn, judge: Judge) -> Answer:
             continue
         if isinstance(result, Finding) and seen is not turn:
             result = replace(result, flags=result.flags | {CONTEXT_TRUNCATED})
-        return _answer(result, asked if seen is not turn else messages, replies)
+        answer = _answer(result, asked if seen is not turn else messages, replies)
+        return replace(answer, severities=reply.severities) if result is Reason.CONTENT_FILTER else answer
+
+
+def joined(kept: Answer, *answers: Answer) -> Answer:
+    """Return `kept` with what all `answers` together cost."""
+    exchanges = [answer.exchange for answer in answers]
+    return replace(
+        kept,
+        exchange=replace(
+            kept.exchange,
+            calls=sum(exchange.calls for exchange in exchanges),
+            input_tokens=sum(exchange.input_tokens for exchange in exchanges),
+            output_tokens=sum(exchange.output_tokens for exchange in exchanges),
+            cost_usd=sum(exchange.cost_usd for exchange in exchanges),
+            latency=sum((exchange.latency for exchange in exchanges), timedelta(0)),
+        ),
+    )
 
 
 def _shortened(turn: Turn, messages: Sequence[ChatMessage]) -> Turn | None:

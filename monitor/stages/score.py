@@ -1,7 +1,8 @@
 """Jobs become outcomes: claim, judge, finish; and whatever goes wrong is an outcome too, with its reason.
 
 Metrics computed in code are worked off in large batches and need no judge. Those that ask one run `concurrency` at a
-time; when its endpoint asks for a pause, all of them rest.
+time; when its endpoint asks for a pause or is in trouble, all of them rest and keep their jobs. A job is counted out
+only by failures of its own while others are answered, and by its age.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Protocol, TypeVar
 
-from monitor.errors import ConfigError, RateLimited, Retryable, StoreUnavailable, TimedOut
-from monitor.judging.dialogue import MOST_CALLS, Answer, converse
-from monitor.judging.pacing import PacedJudge
+from monitor.errors import ConfigError, Paused, RateLimited, Retryable, StoreUnavailable, TimedOut, Unusable
+from monitor.judging.dialogue import MOST_CALLS, Answer
+from monitor.judging.judges import Judges
+from monitor.judging.pacing import PATIENCE
 from monitor.model import Exchange, Finding, Job, Outcome, Reason, Turn, Unscored, Verdict
-from monitor.ports import Clock, JobStore, Judge, Metric, TurnStore
+from monitor.ports import Clock, JobStore, Metric, TurnStore
 from monitor.settings import ScoreSettings
 from monitor.telemetry import Gauge
 
@@ -42,7 +45,6 @@ COUNTERS: Mapping[str, str] = MappingProxyType(
 _BATCH = 256
 _IDLE = timedelta(seconds=1)
 _GRACE = timedelta(seconds=20)
-_PATIENCE = timedelta(seconds=60)
 _LONGEST_BACKOFF = timedelta(minutes=15)
 _SLACK = timedelta(seconds=30)
 _INSIST_FOR = timedelta(seconds=30)
@@ -64,7 +66,7 @@ class Scorer:
         store: ScoredStore,
         metrics: Sequence[Metric],
         *,
-        judge: Judge | None,
+        judge: Judges | None,
         settings: ScoreSettings,
         judge_timeout: timedelta,
         clock: Clock,
@@ -81,11 +83,11 @@ class Scorer:
             raise ConfigError(f"metrics: {asking[0].metric} asks a judge model; judge.kind: offline has none")
         self._asking = tuple(rubric.rubric_id for rubric in asking)
         self._computed = tuple(m.rubric.rubric_id for m in metrics if not m.max_output_tokens)
-        self._judge = PacedJudge(judge, patience=_PATIENCE) if judge and asking else None
+        self._judge = judge if asking else None
         self._settings = settings
         self._clock = clock
         # A lease that ends while its job is still being judged would have another worker pay for it again.
-        self._lease = judge_timeout * max(MOST_CALLS, settings.attempts) + _PATIENCE + _SLACK
+        self._lease = judge_timeout * max(2 * MOST_CALLS, settings.attempts) + 2 * PATIENCE + _SLACK
         self._asked: set[asyncio.Task[None]] = set()
         self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
         self._cost_usd = 0.0
@@ -112,6 +114,10 @@ class Scorer:
         if self._quiet():
             await self._retire(rest=None)
         return handled
+
+    def health(self) -> Mapping[str, str]:
+        """Return what is wrong with the judge's endpoints, free of user text; empty when all is well."""
+        return self._judge.health() if self._judge else {}
 
     def counters(self) -> tuple[Gauge, ...]:
         """Return the totals named in `COUNTERS`."""
@@ -167,16 +173,17 @@ class Scorer:
         """Judge what is due, `concurrency` jobs at a time, until nothing is or `stop` is set; return how many.
 
         Ends early when the endpoint rests for long, and with the first fault of the store once all others are done.
+        While the endpoint is in trouble one job at a time tries.
         """
         judge = self._judge
         if judge is None:
             return 0
         handled = 0
         try:
-            while not stop.is_set() and judge.resting <= _PATIENCE:
+            while not stop.is_set() and judge.resting <= (timedelta(0) if judge.troubled else PATIENCE):
                 await _pause(stop, judge.resting)
-                free = self._settings.concurrency - len(self._asked)
-                jobs = await self._claim(free, self._asking) if free else ()
+                free = (1 if judge.troubled else self._settings.concurrency) - len(self._asked)
+                jobs = await self._claim(free, self._asking) if free > 0 else ()
                 self._asked |= {asyncio.create_task(self._handle(job, judge)) for job in jobs}
                 handled += len(jobs)
                 if not self._asked:
@@ -205,23 +212,24 @@ class Scorer:
         await asyncio.gather(*self._asked, return_exceptions=True)
         self._asked = set()
 
-    async def _handle(self, job: Job, judge: Judge) -> None:
+    async def _handle(self, job: Job, judge: Judges) -> None:
         try:
             await self._judge_job(job, judge)
         except asyncio.CancelledError:
             await _unbroken(self._release([job], after=timedelta(0), cause="stopped"))
             raise
 
-    async def _judge_job(self, job: Job, judge: Judge) -> None:
+    async def _judge_job(self, job: Job, judge: Judges) -> None:
         turn = await asyncio.to_thread(self._store.turn, job.turn_id)
         if (over := self._over(job, turn)) or turn is None:
             await self._finish([over] if over else [])
             return
         try:
-            answer = await converse(self._metrics[job.rubric_id], turn, judge)
-        except RateLimited as error:
+            answer = await judge.judge(self._metrics[job.rubric_id], turn)
+        except (RateLimited, Paused, Unusable) as error:
             # Not the job's fault, so it is never counted out; one that grows too old ends as expired.
-            await self._release([job], after=error.retry_after or self._settings.backoff, cause="rate_limited")
+            cause = "rate_limited" if isinstance(error, RateLimited) else "judge_in_trouble"
+            await self._release([job], after=error.retry_after or self._settings.backoff, cause=cause)
         except Retryable as error:
             reason = Reason.TIMEOUT if isinstance(error, TimedOut) else Reason.UNAVAILABLE
             await self._again(job, self._unscored(job, reason, detail=str(error)), after=error.retry_after)
@@ -232,11 +240,13 @@ class Scorer:
 
     async def _again(self, job: Job, failure: Unscored, *, after: timedelta | None) -> None:
         """Give the job back for another attempt, or finish it with `failure` when that was the last."""
-        if job.attempt >= self._settings.attempts:
+        failures = job.failures + 1
+        if failures >= self._settings.attempts:
             await self._finish([failure])
             return
-        backoff = min(self._settings.backoff * 2 ** max(job.attempt - 1, 0), _LONGEST_BACKOFF)
-        await self._release([job], after=max(after or timedelta(0), backoff), cause=failure.reason)
+        backoff = min(self._settings.backoff * 2 ** (failures - 1), _LONGEST_BACKOFF)
+        rest = max(after or timedelta(0), backoff)
+        await self._release([replace(job, failures=failures)], after=rest, cause=failure.reason)
 
     async def _retire(self, *, rest: timedelta | None) -> None:
         """Expire jobs of rubrics that are not configured here: the old ones, or all when `rest` is None.
@@ -269,7 +279,14 @@ class Scorer:
         now, exchange = self._clock(), answer.exchange
         if isinstance(answer.result, Finding):
             return Verdict(job=job, finding=answer.result, exchange=exchange, judged_at=now)
-        return Unscored(job=job, reason=answer.result, detail=answer.detail, exchange=exchange, judged_at=now)
+        return Unscored(
+            job=job,
+            reason=answer.result,
+            detail=answer.detail,
+            severity=answer.severities.get(job.metric),
+            exchange=exchange,
+            judged_at=now,
+        )
 
     def _unscored(self, job: Job, reason: Reason, *, detail: str = "") -> Unscored:
         return Unscored(job=job, reason=reason, detail=detail, judged_at=self._clock())

@@ -235,6 +235,23 @@ def test_release(store: Store, make: Make) -> None:
     assert [2] == [job.attempt for job in store.claim(now=make.now + MINUTE, lease=HOUR, limit=1)]
 
 
+def test_failures_of_a_job(store: Store, make: Make) -> None:
+    """A job given back keeps the failures it was given back with, and claiming adds none."""
+    make.sampled(store, make.turn())
+    (job,) = store.claim(now=make.now, lease=HOUR, limit=1)
+    store.release([replace(job, failures=3)], not_before=make.now)
+    assert [(2, 3)] == [(j.attempt, j.failures) for j in store.claim(now=make.now, lease=HOUR, limit=1)]
+
+
+def test_severity_of_a_content_filter(store: Store, make: Make) -> None:
+    """What a content filter found reads back with the reason, and is no verdict in any window."""
+    turn = make.turn()
+    (job,) = make.sampled(store, turn)
+    failure = replace(make.unscored(job, Reason.CONTENT_FILTER), severity=6)
+    store.finish([failure])
+    assert (failure,) == store.outcomes(turn.turn_id)
+
+
 def test_waiting_job_reads_back(store: Store, make: Make) -> None:
     """A job given back says until when it waits, and holds no lease."""
     turn = make.turn()

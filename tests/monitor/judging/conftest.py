@@ -22,11 +22,13 @@ def judge_server() -> Iterator[JudgeServer]:
 def new_judge(judge_server: JudgeServer) -> Callable[..., OpenAIJudge]:
     """Makes clients of the server, not entered."""
 
-    def make(*, timeout: timedelta = timedelta(seconds=10)) -> OpenAIJudge:
+    def make(
+        *, timeout: timedelta = timedelta(seconds=10), model: str = "judge-1", base_url: str | None = None
+    ) -> OpenAIJudge:
         return OpenAIJudge(
-            model="judge-1",
+            model=model,
             api_key="secret-key",
-            base_url=judge_server.url,
+            base_url=base_url or judge_server.url,
             timeout=timeout,
             input_usd_per_million=1.0,
             output_usd_per_million=4.0,

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 from judge_server import JudgeServer, Step, completion, refusal
 
-from monitor.errors import MonitorError, RateLimited, Rejected, Retryable, TimedOut
+from monitor.errors import MonitorError, RateLimited, Rejected, Retryable, TimedOut, Unusable
 from monitor.judging.capabilities import REASONING_HEADROOM
 from monitor.judging.client import OpenAIJudge
 from monitor.model import ChatMessage, Reply
@@ -147,12 +147,23 @@ def test_without_a_schema(judge_server: JudgeServer, new_judge: NewJudge) -> Non
         (Step(body="<html>busy</html>", headers={"content-type": "text/html"}), Retryable, None),
         (Step(body={"choices": []}), Retryable, None),
         (refusal(429), RateLimited, None),
-        (refusal(401, "Incorrect API key: secret-key"), Rejected, "rejected"),
-        (refusal(404, code="model_not_found"), Rejected, "rejected"),
+        (refusal(401, "Incorrect API key: secret-key"), Unusable, None),
+        (refusal(402, "Insufficient balance"), Unusable, None),
+        (refusal(403), Unusable, None),
+        (refusal(404, code="model_not_found"), Unusable, None),
+        (Step(status=404, body="<html>no such page</html>"), Unusable, None),
+        (refusal(429, "You exceeded your current quota", code="insufficient_quota"), Unusable, None),
+        (refusal(400, "API key not valid. Please pass a valid API key."), Unusable, None),
+        (refusal(400, "the prompt is about how to get a valid " * 9 + "invalid api key"), Rejected, "rejected"),
         (refusal(400, "PRIVATE is invalid"), Rejected, "rejected"),
         (refusal(400, code="content_filter", param="prompt"), Rejected, "content_filter"),
         (
             Step(status=400, body={"error": {"code": None, "innererror": {"code": "ResponsibleAIPolicyViolation"}}}),
+            Rejected,
+            "content_filter",
+        ),
+        (
+            Step(status=403, body={"error": {"code": 403, "metadata": {"flagged_input": "PRIVATE"}}}),
             Rejected,
             "content_filter",
         ),
@@ -217,3 +228,22 @@ def test_retry_after_in_milliseconds(judge_server: JudgeServer, new_judge: NewJu
     error = _failure(new_judge())
     assert isinstance(error, RateLimited)
     assert timedelta(milliseconds=250) == error.retry_after
+
+
+def test_severities_of_a_filtered_prompt(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """What Azure's filter found in a refused prompt comes with the refusal, on the scale of the safety metrics."""
+    found = {"violence": {"filtered": True, "severity": "high"}, "self_harm": {"filtered": False, "severity": "safe"}}
+    inner = {"code": "ResponsibleAIPolicyViolation", "content_filter_result": found}
+    judge_server.script(Step(status=400, body={"error": {"code": "content_filter", "innererror": inner}}))
+    error = _failure(new_judge())
+    assert isinstance(error, Rejected)
+    assert {"violence": 6, "self_harm": 0} == error.severities
+
+
+def test_severities_of_a_filtered_reply(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """What it found in the judge's own reply comes with that."""
+    step = completion("", finish_reason="content_filter")
+    step.body["choices"][0]["content_filter_results"] = {"hate": {"filtered": True, "severity": "medium"}}  # type: ignore[index]
+    judge_server.script(step)
+    (reply,) = _ask(new_judge())
+    assert ("content_filter", {"hate_unfairness": 4}) == (reply.finish_reason, reply.severities)

@@ -104,7 +104,7 @@ def test_cut_off_twice(judge_server: JudgeServer, new_judge: NewJudge) -> None:
         (completion("I'm sorry, but I can't assist with that."), Reason.REFUSED),
         (completion("", finish_reason="content_filter"), Reason.CONTENT_FILTER),
         (refusal(400, code="content_filter"), Reason.CONTENT_FILTER),
-        (refusal(401), Reason.REJECTED),
+        (refusal(400, "PRIVATE"), Reason.REJECTED),
     ],
 )
 def test_no_second_try(judge_server: JudgeServer, new_judge: NewJudge, step: object, reason: Reason) -> None:

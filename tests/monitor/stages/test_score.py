@@ -11,13 +11,16 @@ from pathlib import Path
 
 import pytest
 from deadline import wait_until
-from judge_server import JudgeServer, Step, completion, refusal
+from judge_server import JudgeServer, Step, completion, kind, refusal
 from judged_turn import ASKED_AT, judged_turn
 
 from monitor.errors import ConfigError
+from monitor.judging.breaker import Breaker
 from monitor.judging.client import OpenAIJudge
+from monitor.judging.judges import Judges
 from monitor.judging.metric import load
 from monitor.judging.offline import GroundednessProxy
+from monitor.judging.pacing import PacedJudge
 from monitor.model import ChatMessage, Finding, Job, Outcome, Reason, Reply, Rubric, Turn, Unscored, Verdict
 from monitor.ports import Metric
 from monitor.settings import SampleSettings, ScoreSettings
@@ -47,9 +50,9 @@ class Bench:
         rubrics = [metric.rubric for metric in metrics]
         sample.tick(self.store, SampleSettings(), rubrics=rubrics, proxy=None, now=self.now)
 
-    def judge(self, *, timeout: timedelta = timedelta(seconds=10)) -> OpenAIJudge:
-        """A client of the server, not entered."""
-        return OpenAIJudge(
+    def judge(self, *, timeout: timedelta = timedelta(seconds=10)) -> Judges:
+        """The server as the only judge, not entered."""
+        client = OpenAIJudge(
             model="judge-1",
             api_key="k",
             base_url=self.server.url,
@@ -57,6 +60,7 @@ class Bench:
             input_usd_per_million=1.0,
             output_usd_per_million=4.0,
         )
+        return Judges(PacedJudge(client, breaker=Breaker(first_break=0.2)))
 
     def drain(
         self,
@@ -74,7 +78,7 @@ class Bench:
 
         return asyncio.run(work())
 
-    def scorer(self, *metrics: Metric, judge: OpenAIJudge | None, settings: ScoreSettings = QUICK) -> Scorer:
+    def scorer(self, *metrics: Metric, judge: Judges | None, settings: ScoreSettings = QUICK) -> Scorer:
         """A scorer over the store, on the clock."""
         return Scorer(
             self.store,
@@ -217,11 +221,94 @@ def test_broken_endpoint(bench: Bench) -> None:
     assert Reason.UNAVAILABLE == bench.reason()
 
 
+def test_single_failures(bench: Bench) -> None:
+    """Failures that others are answered between count against their own job only."""
+    settings = ScoreSettings(concurrency=1, attempts=2, backoff=timedelta(seconds=10))
+    bench.keep(*(judged_turn(name=str(number)) for number in range(8)))
+    bench.server.script(*[refusal(500), completion(json.dumps({"reason": "r", "score": 5}))] * 4)
+    bench.drain(settings=settings)
+    assert 4 == bench.store.backlog().jobs
+    bench.now += timedelta(seconds=11)
+    bench.drain(settings=settings)
+    assert all(isinstance(bench.outcome(f"turn-{number}"), Verdict) for number in range(8))
+
+
+def test_outage(bench: Bench) -> None:
+    """An outage of hours costs no job: one call tries now and then, health says why, and then all are judged."""
+    turns = [judged_turn(name=str(number)) for number in range(40)]
+    bench.keep(*turns)
+    down = True
+    bench.server.answer = lambda body: refusal(503) if down else kind(body)
+
+    async def live() -> None:
+        nonlocal down
+        async with bench.judge() as judge:
+            scorer = bench.scorer(RELEVANCE, judge=judge)
+            await scorer.drain()
+            assert 5 <= len(bench.server.asked) <= 4 + QUICK.concurrency
+            assert "asking openai:judge-1: HTTP 503; asked again in 0 s" == scorer.health()["judge"]
+            assert 40 == bench.store.backlog().jobs
+            before = len(bench.server.asked)
+            bench.now += timedelta(hours=11)
+            await asyncio.sleep(judge.resting.total_seconds())
+            await scorer.drain()
+            assert before + 1 == len(bench.server.asked)
+            assert 40 == bench.store.backlog().jobs
+            down = False
+            bench.now += timedelta(minutes=1)
+            await asyncio.sleep(judge.resting.total_seconds())
+            await scorer.drain()
+            assert {} == scorer.health()
+
+    asyncio.run(live())
+    assert all(isinstance(bench.outcome(turn.turn_id), Verdict) for turn in turns)
+
+
+@pytest.mark.parametrize("step", [refusal(401), refusal(403), refusal(404, code="model_not_found"), refusal(402)])
+def test_wrong_settings(bench: Bench, step: Step) -> None:
+    """A wrong key or model costs one call and no job, and health says why; only their age ends the jobs."""
+    bench.keep(*(judged_turn(name=str(number)) for number in range(30)))
+    bench.server.answer = lambda _: step
+    scorer = bench.drain(settings=ScoreSettings(concurrency=1, attempts=1))
+    assert 1 == len(bench.server.asked)
+    assert 30 == bench.store.backlog().jobs
+    assert scorer.health()["judge"].startswith(f"asking openai:judge-1: HTTP {step.status}")
+    assert {"jobs_released_total": 1.0} == {
+        gauge.name: gauge.value for gauge in scorer.counters() if gauge.labels.get("cause") == "judge_in_trouble"
+    }
+    bench.now += timedelta(days=3)
+    bench.drain()
+    assert {Reason.EXPIRED} == {bench.reason(f"turn-{number}") for number in range(30)}
+    assert 1 == len(bench.server.asked)
+
+
+def test_everything_is_rejected(bench: Bench) -> None:
+    """An endpoint that takes nothing of ours costs four jobs before it is found out, not all of them."""
+    bench.keep(*(judged_turn(name=str(number)) for number in range(30)))
+    bench.server.answer = lambda _: refusal(400, "no such parameter")
+    bench.drain(settings=ScoreSettings(concurrency=1))
+    assert 26 == bench.store.backlog().jobs
+    assert 4 == len([n for n in range(30) if bench.reason(f"turn-{n}") is Reason.REJECTED])
+
+
+def test_severity_of_a_content_filter(bench: Bench) -> None:
+    """What the endpoint's own filter found is kept beside the reason, and is no verdict."""
+    front = {"violence": {"filtered": True, "severity": "medium"}}
+    inner = {"code": "ResponsibleAIPolicyViolation", "content_filter_result": front}
+    bench.server.script(Step(status=400, body={"error": {"code": "content_filter", "innererror": inner}}))
+    metric = replace(RELEVANCE, rubric=replace(RELEVANCE.rubric, metric="violence"))
+    bench.keep(judged_turn(), metrics=[metric])
+    bench.drain(metric)
+    outcome = bench.outcome()
+    assert isinstance(outcome, Unscored)
+    assert (Reason.CONTENT_FILTER, 4) == (outcome.reason, outcome.severity)
+
+
 @pytest.mark.parametrize(
     ("step", "reason"),
     [
         (refusal(400, code="content_filter"), Reason.CONTENT_FILTER),
-        (refusal(404, code="model_not_found"), Reason.REJECTED),
+        (refusal(400, "PRIVATE"), Reason.REJECTED),
         (completion(None, refusal="No."), Reason.REFUSED),
     ],
 )
