@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Literal
 import orjson
 
 from collectors._otlp import Encoding
+from collectors._otlp_access import CHALLENGE
+from collectors._otlp_coding import CODINGS
 from collectors._otlp_status import export_response, status
 from monitor.errors import MonitorError, Permanent, Retryable
 
@@ -21,14 +23,20 @@ _MEDIA_TYPES: Mapping[Encoding, bytes] = {"protobuf": b"application/x-protobuf",
 _COUNTS = {"traces": "rejectedSpans", "logs": "rejectedLogRecords", "metrics": "rejectedDataPoints"}
 _INVALID_ARGUMENT, _UNAVAILABLE = 3, 14
 _BY_REASON = {
+    "unauthenticated": (401, 16),
     "not_found": (404, 5),
     "bad_method": (405, 12),
     "too_large": (413, 8),
     "too_many_records": (413, 8),
     "bad_type": (415, _INVALID_ARGUMENT),
+    "fault": (500, 13),
 }
 """HTTP status and gRPC code by the reason of a `Permanent` error; 400 and INVALID_ARGUMENT for the rest."""
-_HINTS = {"bad_method": ((b"allow", b"POST"),), "bad_type": ((b"accept-encoding", b"gzip, deflate"),)}
+_HINTS = {
+    "unauthenticated": ((b"www-authenticate", CHALLENGE),),
+    "bad_method": ((b"allow", b"POST"),),
+    "bad_type": ((b"accept-encoding", ", ".join(CODINGS).encode()),),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +48,22 @@ class Reply:
     body: bytes
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
-    async def send(self, send: ASGISendCallable) -> None:
-        """Send it."""
+    async def send(self, send: ASGISendCallable, also: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+        """Send it, with headers that are `also` wanted."""
         headers = (
             (b"content-type", _MEDIA_TYPES[self.encoding]),
             (b"content-length", b"%d" % len(self.body)),
             *self.headers,
+            *also,
         )
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": False})
+
+
+async def no_content(send: ASGISendCallable, headers: tuple[tuple[bytes, bytes], ...]) -> None:
+    """Send a reply of nothing but headers."""
+    await send({"type": "http.response.start", "status": 204, "headers": headers, "trailers": False})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def accepted(

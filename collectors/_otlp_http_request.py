@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from collectors._otlp import Encoding, OtlpSignal
-from collectors._otlp_coding import Coding, unpacked_estimate
+from collectors._otlp_coding import CODINGS, Coding, unpacked_estimate
 from monitor.errors import MalformedPayload, Rejected
 
 if TYPE_CHECKING:
@@ -28,9 +28,8 @@ _ENCODINGS: Mapping[bytes, Encoding] = {
 _CODINGS: Mapping[bytes, Coding] = {
     b"": "identity",
     b"identity": "identity",
-    b"gzip": "gzip",
     b"x-gzip": "gzip",
-    b"deflate": "deflate",
+    **{coding.encode(): coding for coding in CODINGS},
 }
 _UNKNOWN_LENGTH = 4 * 1024 * 1024
 """Bytes assumed of a request that does not say how long it is."""
@@ -52,31 +51,30 @@ class Head:
         return min(most, unpacked_estimate(length, self.coding))
 
 
-def encoding_of(headers: Iterable[tuple[bytes, bytes]]) -> Encoding | None:
+def encoding_of(fields: Mapping[bytes, bytes]) -> Encoding | None:
     """Return the form of the body, in which the reply must be too; None when it is neither protobuf nor JSON."""
-    content_type = dict(headers).get(b"content-type", b"")
+    content_type = fields.get(b"content-type", b"")
     return _ENCODINGS.get(content_type.partition(b";")[0].strip().lower())
 
 
-def head_of(method: str, path: str, headers: Iterable[tuple[bytes, bytes]], *, max_body: int) -> Head:
-    """Return the request's head.
+def head_of(method: str, path: str, fields: Mapping[bytes, bytes], *, max_body: int) -> Head:
+    """Return the request's head; `fields` are its headers, names in lower case.
 
     Raises:
         Rejected: nothing of the kind can be received here (`not_found`, `bad_method`, `bad_type`, `too_large`).
         MalformedPayload: the length is not a number.
     """
-    fields = dict(headers)
     signal = _PATHS.get(path.rstrip("/"))
     if signal is None:
         raise Rejected(f"no such path; known: {', '.join(_PATHS)}", reason="not_found")
     if method != "POST":
         raise Rejected("only POST is allowed", reason="bad_method")
-    encoding = encoding_of(fields.items())
+    encoding = encoding_of(fields)
     if encoding is None:
         raise Rejected("Content-Type must be application/x-protobuf or application/json", reason="bad_type")
     coding = _CODINGS.get(fields.get(b"content-encoding", b"").strip().lower())
     if coding is None:
-        raise Rejected("Content-Encoding must be gzip, deflate or identity", reason="bad_type")
+        raise Rejected(f"Content-Encoding must be one of identity, {', '.join(CODINGS)}", reason="bad_type")
     declared = fields.get(b"content-length")
     if declared is not None and not declared.isdigit():
         raise MalformedPayload("Content-Length is not a number", reason="bad_length")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -11,8 +13,10 @@ from dataclasses import dataclass
 
 from collectors._otlp import Encoding, OtlpSignal, Split, split
 from collectors._otlp_coding import Coding, unpacked, unpacked_estimate
-from monitor.errors import Permanent, Retryable
+from monitor.errors import Permanent, Rejected, Retryable
 from monitor.ports import Clock, Sink
+
+log = logging.getLogger(__name__)
 
 _LARGE: Mapping[Encoding, int] = {"protobuf": 4 * 1024 * 1024, "json": 256 * 1024}
 """Bytes of body up to which it is split in the event loop, in 6 to 15 ms; in threads all costs a fifth more CPU."""
@@ -29,7 +33,8 @@ class ReceptionStats:
     """Counts since the collector was built."""
 
     requests: Mapping[str, int]
-    """Requests by outcome: `accepted`, `refused` (come again), `slow`, `disconnected`, or a `Permanent.reason`."""
+    """Requests by outcome: `accepted`, `refused` (come again), `slow`, `disconnected`, `fault` (of ours), or a
+    `Permanent.reason`."""
     rejected: Mapping[str, int]
     """Spans and log records left out of accepted requests, by reason."""
     ignored: Mapping[str, int]
@@ -68,7 +73,11 @@ class Reception:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Count a request that ends in an error, and pass the error on."""
+        """Count a request that ends in an error, and pass the error on.
+
+        Raises:
+            Rejected: something that no request should cause (`fault`); whatever it was is not passed on.
+        """
         try:
             yield
         except Permanent as error:
@@ -83,6 +92,12 @@ class Reception:
         except TimeoutError:
             self._requests["slow"] += 1
             raise
+        except Exception as error:  # noqa: BLE001 -- a fault of ours costs one request
+            # Without its text and traceback, which may quote what was sent.
+            self._requests["fault"] += 1
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            log.error("a request met %s at %s:%s", type(error).__name__, at.filename, at.lineno)  # noqa: TRY400
+            raise Rejected("a fault of the receiver, which its log names", reason="fault") from None
 
     def stats(self) -> ReceptionStats:
         """Return a snapshot."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
+from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
@@ -17,11 +18,14 @@ import grpc.aio  # type: ignore[import-untyped]
 from pydantic import Field
 
 from collectors._otlp import OtlpSignal
+from collectors._otlp_access import Access, Auth
 from collectors._otlp_admission import Admission
 from collectors._otlp_reception import Reception, ReceptionStats, left_out
 from collectors._otlp_status import export_response, status
+from collectors._otlp_tls import Certificates, Pems, Tls
 from monitor.errors import ConfigError, MalformedPayload, Overloaded, Permanent, Retryable
 from monitor.ports import Clock, Sink
+from monitor.serving import UNIX_SOCKET_MODE, clear_unix_socket
 from monitor.settings import Duration, Section
 
 _MEBIBYTE = 1024 * 1024
@@ -36,8 +40,20 @@ _SERVICES: Mapping[str, OtlpSignal | Literal["metrics"]] = {
 }
 
 
+_CODES: Mapping[str, grpc.StatusCode] = {
+    "unauthenticated": grpc.StatusCode.UNAUTHENTICATED,
+    "too_large": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "too_many_records": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "fault": grpc.StatusCode.INTERNAL,
+}
+"""By the reason of a `Permanent` error; INVALID_ARGUMENT for the rest."""
+
+
 class Call(Protocol):
     """What is used of gRPC's `ServicerContext`."""
+
+    def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
+        """Return what was sent ahead of the messages."""
 
     async def read(self) -> object:
         """Return the next message, or `grpc.aio.EOF`."""
@@ -55,6 +71,12 @@ class Config(Section):
     host: str = "127.0.0.1"
     port: int = Field(default=4317, ge=0, le=65535)
     """0 takes any free port."""
+    unix_socket: Path | None = None
+    """Listen on this socket, for its owner and group, instead of on `host` and `port`."""
+    tls: Tls | None = None
+    """Null for plain gRPC."""
+    auth: Auth | None = None
+    """Who may send; null for anybody."""
     max_body: int = Field(default=20 * _MEBIBYTE, gt=0)
     """Bytes of one request when unpacked; more is answered with RESOURCE_EXHAUSTED."""
     max_in_flight: int = Field(default=24 * _MEBIBYTE, gt=0)
@@ -75,13 +97,15 @@ class OtlpGrpc:
         self._config = config
         self._reception = Reception(sink, clock, max_body=config.max_body)
         self._admission = Admission(config.max_in_flight)
+        self._access = Access(config.auth, "otlp_grpc")
+        self._certificates = Certificates(config.tls, "otlp_grpc") if config.tls else None
         self._server: grpc.aio.Server | None = None
         self._port = 0
 
     @property
-    def address(self) -> tuple[str, int]:
-        """Host and port that are listened on; the port is the real one even if 0 was asked for."""
-        return self._config.host, self._port
+    def address(self) -> tuple[str, int] | tuple[str]:
+        """Host and port that are listened on, or the path of the socket; the port is real even if 0 was asked for."""
+        return (str(self._config.unix_socket),) if self._config.unix_socket else (self._config.host, self._port)
 
     async def __aenter__(self) -> Self:
         """Listen.
@@ -98,11 +122,7 @@ class OtlpGrpc:
         server = grpc.aio.server(options=options)
         for service, handler in self._handlers():
             server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {"Export": handler}),))
-        host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
-        try:
-            self._port = server.add_insecure_port(f"{host}:{self._config.port}")
-        except RuntimeError:
-            raise ConfigError(f"otlp_grpc: cannot listen on {host}:{self._config.port}") from None
+        self._bind(server)
         await server.start()
         self._server = server
         return self
@@ -112,6 +132,8 @@ class OtlpGrpc:
     ) -> None:
         if self._server is not None:
             await self._server.stop(_GRACE.total_seconds())
+            if self._config.unix_socket is not None:
+                self._config.unix_socket.unlink(missing_ok=True)
         self._reception.close()
 
     def health(self) -> Mapping[str, str]:
@@ -122,6 +144,23 @@ class OtlpGrpc:
         """Return counts since the collector was built."""
         return self._reception.stats()
 
+    def _bind(self, server: grpc.aio.Server) -> None:
+        config = self._config
+        if config.unix_socket is not None:
+            clear_unix_socket(config.unix_socket, "otlp_grpc")
+            place = f"unix:{config.unix_socket}"
+        else:
+            place = f"[{config.host}]:{config.port}" if ":" in config.host else f"{config.host}:{config.port}"
+        try:
+            if self._certificates is None:
+                self._port = server.add_insecure_port(place)
+            else:
+                self._port = server.add_secure_port(place, _credentials(self._certificates))
+        except RuntimeError:
+            raise ConfigError(f"otlp_grpc: cannot listen on {place}") from None
+        if config.unix_socket is not None:
+            config.unix_socket.chmod(UNIX_SOCKET_MODE)
+
     def _handlers(self) -> Iterator[tuple[str, grpc.RpcMethodHandler]]:
         """Yield the services. A stream of one message is a unary call on the wire, and is read when there is room."""
         for service, signal in _SERVICES.items():
@@ -130,9 +169,10 @@ class OtlpGrpc:
     async def _export(self, signal: OtlpSignal | Literal["metrics"], _: object, call: Call) -> bytes:
         try:
             with self._reception.counting():
+                self._access.admit(_authorization(call))
                 return await self._answer(signal, call)
         except Permanent as error:
-            await _abort(call, grpc.StatusCode.INVALID_ARGUMENT, error)
+            await _abort(call, _CODES.get(error.reason, grpc.StatusCode.INVALID_ARGUMENT), error)
         except TimeoutError:
             seconds = self._config.body_timeout.total_seconds()
             await _abort(call, grpc.StatusCode.UNAVAILABLE, Overloaded(f"no whole request within {seconds:g} s"))
@@ -157,6 +197,29 @@ class OtlpGrpc:
         if not isinstance(message, bytes):
             raise MalformedPayload("the call holds no request", reason="no_message")
         return message
+
+
+def _authorization(call: Call) -> bytes:
+    for key, value in call.invocation_metadata() or ():
+        if key == "authorization":
+            return value if isinstance(value, bytes) else value.encode("utf-8", "replace")
+    return b""
+
+
+def _credentials(certificates: Certificates) -> grpc.ServerCredentials:
+    """Return credentials whose every handshake uses the files of that moment."""
+
+    def configuration(pems: Pems) -> grpc.ServerCertificateConfiguration:
+        pair = (pems.key, pems.certificate)
+        return grpc.ssl_server_certificate_configuration((pair,), root_certificates=pems.client_ca)
+
+    def renewed() -> grpc.ServerCertificateConfiguration | None:
+        return configuration(certificates.pems) if certificates.renew() else None
+
+    pems = certificates.pems
+    return grpc.dynamic_ssl_server_credentials(
+        configuration(pems), renewed, require_client_authentication=pems.client_ca is not None
+    )
 
 
 async def _abort(call: Call, code: grpc.StatusCode, error: Permanent | Retryable) -> None:

@@ -9,15 +9,19 @@ import asyncio
 from collections.abc import Awaitable, Mapping
 from contextlib import AsyncExitStack
 from datetime import timedelta
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from pydantic import Field
 
+from collectors._otlp_access import Access, Auth
 from collectors._otlp_admission import Admission
-from collectors._otlp_http_reply import Reply, accepted, failed
+from collectors._otlp_cors import Origins
+from collectors._otlp_http_reply import Reply, accepted, failed, no_content
 from collectors._otlp_http_request import body_of, drain, encoding_of, head_of
 from collectors._otlp_reception import Reception, ReceptionStats, left_out
+from collectors._otlp_tls import Certificates, Tls
 from monitor.errors import Overloaded, Permanent, Retryable
 from monitor.ports import Clock, Sink
 from monitor.serving import Server
@@ -42,6 +46,14 @@ class Config(Section):
     host: str = "127.0.0.1"
     port: int = Field(default=4318, ge=0, le=65535)
     """0 takes any free port."""
+    unix_socket: Path | None = None
+    """Listen on this socket, for its owner and group, instead of on `host` and `port`."""
+    tls: Tls | None = None
+    """Null for plain HTTP."""
+    auth: Auth | None = None
+    """Who may send; null for anybody."""
+    cors_origins: tuple[str, ...] = ()
+    """Web pages that may send, as origins: `https://chat.example.org`, `https://*.example.org`, `*` for all."""
     max_body: int = Field(default=20 * _MEBIBYTE, gt=0)
     """Bytes of one request, as sent and when unpacked; more is answered with 413."""
     max_in_flight: int = Field(default=24 * _MEBIBYTE, gt=0)
@@ -62,13 +74,22 @@ class OtlpHttp:
         self._config = config
         self._reception = Reception(sink, clock, max_body=config.max_body)
         self._admission = Admission(config.max_in_flight)
-        self._server = Server(self, host=config.host, port=config.port, where="otlp_http")
+        self._access = Access(config.auth, "otlp_http")
+        self._origins = Origins(config.cors_origins)
+        self._server = Server(
+            self,
+            host=config.host,
+            port=config.port,
+            where="otlp_http",
+            unix_socket=config.unix_socket,
+            tls=Certificates(config.tls, "otlp_http").context() if config.tls else None,
+        )
         self._running = AsyncExitStack()
 
     @property
-    def address(self) -> tuple[str, int]:
-        """Host and port that are listened on."""
-        return self._server.address
+    def address(self) -> tuple[str, int] | tuple[str]:
+        """Host and port that are listened on, or the path of the socket."""
+        return (str(self._config.unix_socket),) if self._config.unix_socket else self._server.address
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as starting:
@@ -94,22 +115,28 @@ class OtlpHttp:
         """Answer one request: the ASGI 3 interface."""
         if scope["type"] != "http":
             return
+        fields = dict(scope["headers"])
+        preflight = self._origins.preflight(scope["method"], fields)
+        if preflight is not None:
+            await no_content(send, preflight)
+            return
         try:
-            reply = await self._answer(scope, receive)
+            reply = await self._answer(scope, fields, receive)
         except ConnectionResetError:
             return
         except TimeoutError:
             seconds = self._config.body_timeout.total_seconds()
             late = Overloaded(f"the body did not arrive within {seconds:g} s")
-            reply = failed(late, encoding_of(scope["headers"]) or "json", hang_up=True)
+            reply = failed(late, encoding_of(fields) or "json", hang_up=True)
         except (Permanent, Retryable) as error:
-            reply = failed(error, encoding_of(scope["headers"]) or "json")
-        await reply.send(send)
+            reply = failed(error, encoding_of(fields) or "json")
+        await reply.send(send, self._origins.shared(fields))
 
-    async def _answer(self, scope: HTTPScope, receive: ASGIReceiveCallable) -> Reply:
+    async def _answer(self, scope: HTTPScope, fields: Mapping[bytes, bytes], receive: ASGIReceiveCallable) -> Reply:
         config = self._config
         with self._reception.counting():
-            head = head_of(scope["method"], scope["path"], scope["headers"], max_body=config.max_body)
+            self._access.admit(fields.get(b"authorization", b""))
+            head = head_of(scope["method"], scope["path"], fields, max_body=config.max_body)
             if head.signal == "metrics":
                 await self._arrived(drain(receive))
                 self._reception.ignore_metrics()

@@ -109,8 +109,8 @@ async def _serve(settings: Settings, roles: frozenset[str]) -> None:
         loop.add_signal_handler(number, stop.set)
     async with running(settings, roles=roles) as monitor:
         for name, collector in monitor.collectors.items():
-            address = getattr(collector, "address", None)
-            click.echo(f"{name}: listening on {address[0]}:{address[1]}" if address else f"{name}: reading", err=True)
+            address = ":".join(map(str, getattr(collector, "address", ())))
+            click.echo(f"{name}: listening on {address}" if address else f"{name}: reading", err=True)
         click.echo(f"health and metrics: http://{monitor.web[0]}:{monitor.web[1]}/metrics", err=True)
         await stop.wait()
 

@@ -7,6 +7,7 @@ import logging
 import socket
 import ssl
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+UNIX_SOCKET_MODE = 0o660
+"""Who may connect to a Unix socket: its owner and group."""
+
 
 class Server(AbstractAsyncContextManager["Server"]):
     """One listening application. Entered: it accepts. Exited: requests under way got `grace` seconds to be answered."""
@@ -30,12 +34,14 @@ class Server(AbstractAsyncContextManager["Server"]):
         host: str,
         port: int,
         where: str,
+        unix_socket: Path | None = None,
         tls: ssl.SSLContext | None = None,
         backlog: int = 1024,
         keep_alive: int = 75,
         grace: int = 10,
     ) -> None:
         self._host, self._port, self._where, self._backlog = host, port, where, backlog
+        self._unix_socket = unix_socket
         self._config = uvicorn.Config(
             application,
             # Else uvicorn takes a bound method for an application of ASGI 2.
@@ -71,11 +77,7 @@ class Server(AbstractAsyncContextManager["Server"]):
         Raises:
             ConfigError: the address cannot be bound.
         """
-        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
-        try:
-            self._socket = socket.create_server((self._host, self._port), family=family, backlog=self._backlog)
-        except OSError as error:
-            raise ConfigError(f"{self._where}: cannot listen on {self._host}:{self._port}: {error.strerror}") from None
+        self._socket = self._listening()
         # uvicorn's serve() takes over the process's signals, which belong to whoever runs us; its three steps do not.
         self._config.load()
         self._config.ssl = self._tls
@@ -94,3 +96,42 @@ class Server(AbstractAsyncContextManager["Server"]):
         if self._socket is not None:
             await self._server.shutdown(sockets=[self._socket])
             self._socket.close()
+            if self._unix_socket is not None:
+                self._unix_socket.unlink(missing_ok=True)
+
+    def _listening(self) -> socket.socket:
+        if self._unix_socket is not None:
+            clear_unix_socket(self._unix_socket, self._where)
+            listener = socket.socket(socket.AF_UNIX)
+            try:
+                listener.bind(str(self._unix_socket))
+                self._unix_socket.chmod(UNIX_SOCKET_MODE)
+                listener.listen(self._backlog)
+            except OSError as error:
+                listener.close()
+                raise ConfigError(f"{self._where}: cannot listen on {self._unix_socket}: {error.strerror}") from None
+            return listener
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        try:
+            return socket.create_server((self._host, self._port), family=family, backlog=self._backlog)
+        except OSError as error:
+            raise ConfigError(f"{self._where}: cannot listen on {self._host}:{self._port}: {error.strerror}") from None
+
+
+def clear_unix_socket(path: Path, where: str) -> None:
+    """Remove the socket file of a process that is gone; one that was killed leaves it behind, and it bars the next.
+
+    Raises:
+        ConfigError: something else has that name, or somebody listens there.
+    """
+    if not path.exists():
+        return
+    if not path.is_socket():
+        raise ConfigError(f"{where}: cannot listen on {path}: it is there and no socket")
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            path.unlink(missing_ok=True)
+            return
+    raise ConfigError(f"{where}: cannot listen on {path}: Address already in use")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import http.client
 import json
 import socket
+import sys
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -20,6 +23,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from collectors import otlp_http
 from monitor.errors import ConfigError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,6 +114,8 @@ def _raw_deflate(body: bytes) -> bytes:
         ("gzip", lambda body: gzip.compress(body[:100]) + gzip.compress(body[100:])),
         ("deflate", zlib.compress),
         ("deflate", _raw_deflate),
+        ("zstd", zstd.compress),
+        ("zstd", lambda body: zstd.compress(body[:100]) + zstd.compress(body[100:])),
         ("identity", bytes),
     ],
 )
@@ -123,7 +133,8 @@ def test_compressed(running: Running, turn_pb: bytes, coding: str, pack: Callabl
         ("gzip", b"words", 400),
         ("deflate", b"words", 400),
         ("br", b"words", 415),
-        ("zstd", b"words", 415),
+        ("zstd", b"words", 400),
+        ("zstd", zstd.compress(b"words")[:-2], 400),
         ("gzip, gzip", gzip.compress(gzip.compress(b"")), 415),
     ],
 )
@@ -132,7 +143,7 @@ def test_badly_compressed(running: Running, coding: str, body: bytes, status: in
     reply = running.post(body, headers={"Content-Encoding": coding})
     assert status == reply.status
     assert b"words" not in reply.body
-    assert status != 415 or reply.headers["accept-encoding"] == "gzip, deflate"
+    assert status != 415 or reply.headers["accept-encoding"] == "gzip, deflate, zstd"
 
 
 def test_broken_body(running: Running, make_request: MakeRequest) -> None:
@@ -202,8 +213,11 @@ def test_too_large(serve: Serve, make_request: MakeRequest) -> None:
 
     declared = running.post(body)
     chunked = running.post(iter([body[:50_000], body[50_000:]]))
-    packed = running.post(gzip.compress(body), headers={"Content-Encoding": "gzip"})
-    assert [413, 413, 413] == [reply.status for reply in (declared, chunked, packed)]
+    packed = [
+        running.post(pack(body), headers={"Content-Encoding": coding})
+        for coding, pack in (("gzip", gzip.compress), ("deflate", zlib.compress), ("zstd", zstd.compress))
+    ]
+    assert [413] * 5 == [reply.status for reply in (declared, chunked, *packed)]
     assert "100000" in Status.FromString(declared.body).message
     assert [] == running.spans()
     assert 200 == running.post(make_request(1).SerializeToString()).status
@@ -337,3 +351,31 @@ def test_address_in_use(running: Running) -> None:
 
     with pytest.raises(ConfigError, match="otlp_http: cannot listen on "):
         asyncio.run(enter())
+
+
+def test_fault_of_ours(turn_json: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """A fault costs its request alone; neither the answer nor the log says what it quoted."""
+
+    class Faulty:
+        """A sink that breaks its promise."""
+
+        async def put(self, _: object) -> None:
+            """Fail with a text."""
+            raise RuntimeError("secret words")
+
+    def send(address: tuple[str, int]) -> tuple[int, bytes]:
+        with closing(http.client.HTTPConnection(*address, timeout=20)) as connection:
+            connection.request("POST", "/v1/traces", turn_json, {"Content-Type": JSON})
+            reply = connection.getresponse()
+            return reply.status, reply.read()
+
+    async def scenario() -> tuple[int, bytes]:
+        async with otlp_http.build(otlp_http.Config(port=0), Faulty(), lambda: datetime.now(UTC)) as collector:
+            answer = await asyncio.to_thread(send, collector.address)
+            assert {"fault": 1} == collector.stats().requests
+        return answer
+
+    status, body = asyncio.run(scenario())
+    assert (500, 13) == (status, json.loads(body)["code"])
+    assert "a request met RuntimeError at" in caplog.text
+    assert "secret" not in caplog.text + body.decode()
