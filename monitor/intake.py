@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -87,6 +87,7 @@ class Intake:
         self._bytes_per_second = 0.0
         self._problem = ""
         self._problem_at = 0.0
+        self._report: Callable[[timedelta], None] = lambda _: None
 
     async def __aenter__(self) -> Self:
         self._open = True
@@ -127,6 +128,10 @@ class Intake:
         self._waiting.append(waiting)
         self._wake.set()
         await waiting.stored
+
+    def report(self, committed: Callable[[timedelta], None]) -> None:
+        """Call `committed` with the duration of every transaction that succeeds from now on."""
+        self._report = committed
 
     def health(self) -> Mapping[str, str]:
         """Return {"intake": reason} after a failed write, until one succeeds or none was tried for 30 s."""
@@ -188,6 +193,7 @@ class Intake:
     def _succeeded(self, batch: Sequence[_Waiting], fragments: Sequence[Fragment], *, new: int, took: float) -> None:
         self._problem = ""
         self._last_commit = timedelta(seconds=took)
+        self._report(self._last_commit)
         self._bytes_per_second = sum(waiting.size for waiting in batch) / max(took, 1e-6)
         totals = self._totals
         totals.batches += 1

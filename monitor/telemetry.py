@@ -10,13 +10,14 @@ import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.metrics import CallbackOptions, Observation
 from opentelemetry.sdk.metrics import Histogram, MeterProvider
 from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
 from opentelemetry.sdk.resources import Resource
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -37,6 +38,7 @@ class Telemetry:
 
     def __init__(self, version: str) -> None:
         self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
         reader = PrometheusMetricReader(disable_target_info=True, scope_info_enabled=False, registry=self._registry)
         self._provider = MeterProvider(
             metric_readers=(reader,),
@@ -56,7 +58,11 @@ class Telemetry:
         self._ticks = meter.create_histogram("rag_monitor_tick_duration_seconds", description="Duration of ticks")
         self._failures = meter.create_counter("rag_monitor_tick_failed", description="Ticks that raised, by reason")
         self._missed = meter.create_counter("rag_monitor_tick_skipped", description="Ticks not started in time")
+        self._commits = meter.create_histogram(
+            "rag_monitor_intake_commit_duration_seconds", description="Duration of the intake's commits that succeeded"
+        )
         self._names: set[str] = set()
+        self.watch("info", lambda: [Gauge(name="info", value=1, labels={"version": version})], description="Who runs")
 
     def ticked(self, tick: str, *, rows: int, seconds: float) -> None:
         """Record one finished tick of a stage."""
@@ -70,6 +76,10 @@ class Telemetry:
     def skipped(self, tick: str, *, reason: str) -> None:
         """Record one tick that the clock did not start: `overlap` or `missed`."""
         self._missed.add(1, {"tick": tick, "reason": reason})
+
+    def committed(self, took: timedelta) -> None:
+        """Record one transaction of the intake that succeeded."""
+        self._commits.record(took.total_seconds())
 
     def watch(self, name: str, read: Callable[[], Sequence[Gauge]], *, description: str, counter: bool = False) -> None:
         """Export `rag_monitor_<name>`, read anew at every scrape; `read` must be quick and must not raise.

@@ -7,14 +7,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Self
 
-from collectors._otlp_reception import ReceptionStats
-from collectors.otlp_grpc import OtlpGrpc
-from collectors.otlp_http import OtlpHttp
+from monitor.collector_metrics import Counting, exported, fields_of, gauges
 from monitor.errors import StoreUnavailable
-from monitor.intake import Intake
+from monitor.intake import Intake, IntakeStats
 from monitor.ports import Backlog, Clock, Collector, Store
 from monitor.stages.publish import GAUGES, quality_gauges
 from monitor.stages.score import COUNTERS, Scorer
@@ -25,13 +23,6 @@ log = logging.getLogger(__name__)
 _EVERY = 5.0
 """Seconds between looks at the backlog: a scrape must not cost queries."""
 _DAY = timedelta(hours=24)
-_RECEPTION: Mapping[str, str] = MappingProxyType(
-    {
-        "requests": "Requests by outcome: accepted, refused (come again), slow, disconnected, or why not read",
-        "records_rejected": "Spans and log records left out of accepted requests, by reason",
-        "records_ignored": "What is accepted and not kept: log records without a trace context, metrics requests",
-    }
-)
 
 
 class Vitals(AbstractAsyncContextManager["Vitals"]):
@@ -44,7 +35,8 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
         self._backlog: Backlog | None = None
         self._trouble: dict[str, str] = {}
         self._sources: dict[str, Callable[[], Mapping[str, str]]] = {}
-        self._receptions: dict[str, Callable[[], ReceptionStats]] = {}
+        self._collectors: dict[str, Counting] = {}
+        self._collected: set[str] = set()
         self._quality: Sequence[Gauge] = ()
         self._looking: asyncio.Task[None] | None = None
         telemetry.watch("waiting", self._waiting, description="Rows that wait for the next stage, by what they are")
@@ -72,12 +64,13 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
         found = dict(self._trouble)
         for name, health in self._sources.items():
             for problem, reason in health().items():
-                found[f"{name}.{problem}"] = reason
+                found[name if problem == name else f"{name}.{problem}"] = reason
         return found
 
     def watch_intake(self, intake: Intake) -> None:
         """Export the intake's numbers and count its problems."""
         self._sources["intake"] = intake.health
+        intake.report(self._telemetry.committed)
         watch = self._telemetry.watch
         watch(
             "received",
@@ -95,9 +88,10 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
             description="Payload that waits for its commit",
         )
         watch(
-            "intake_commit_seconds",
-            lambda: [Gauge(name="intake_commit_seconds", value=intake.stats().last_commit.total_seconds())],
-            description="Duration of the latest commit",
+            "intake_fragments",
+            lambda: _fragments(intake.stats()),
+            description="Fragments (one trace of one request) written: stored, or duplicate of one that was there",
+            counter=True,
         )
         watch(
             "intake_refused",
@@ -118,11 +112,14 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
     def watch_collector(self, name: str, collector: Collector) -> None:
         """Count the collector's problems, and export its numbers where it has any."""
         self._sources[name] = collector.health
-        if isinstance(collector, OtlpHttp | OtlpGrpc):
-            if not self._receptions:
-                for counter, description in _RECEPTION.items():
-                    self._telemetry.watch(counter, self._received, description=description, counter=True)
-            self._receptions[name] = collector.stats
+        if isinstance(collector, Counting):
+            self._collectors[name] = collector
+            for metric in map(exported, fields_of(collector.stats())):
+                if metric.name not in self._collected:
+                    self._collected.add(metric.name)
+                    self._telemetry.watch(
+                        metric.name, self._counted, description=metric.description, counter=metric.counter
+                    )
 
     def watch_scorer(self, scorer: Scorer, worker: asyncio.Future[None]) -> None:
         """Export the scorer's totals; count its judges' problems, and a worker that has ended by a fault as one."""
@@ -172,14 +169,8 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
             for what, at in oldest.items()
         ]
 
-    def _received(self) -> list[Gauge]:
-        gauges: list[Gauge] = []
-        for name, stats in self._receptions.items():
-            counts = stats()
-            gauges += _labelled("requests", counts.requests, label="outcome", collector=name)
-            gauges += _labelled("records_rejected", counts.rejected, label="reason", collector=name)
-            gauges += _labelled("records_ignored", counts.ignored, label="what", collector=name)
-        return gauges
+    def _counted(self) -> list[Gauge]:
+        return [gauge for name, collector in self._collectors.items() for gauge in gauges(name, collector.stats())]
 
     def _problem_gauges(self) -> list[Gauge]:
         # The reason is for people and may hold times; as a label it would make a new series each time.
@@ -189,8 +180,9 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
         return self._quality
 
 
-def _labelled(name: str, counts: Mapping[str, int], *, label: str, collector: str) -> list[Gauge]:
-    return [Gauge(name=name, value=n, labels={"collector": collector, label: key}) for key, n in counts.items()]
+def _fragments(stats: IntakeStats) -> list[Gauge]:
+    counts = {"stored": stats.fragments - stats.duplicates, "duplicate": stats.duplicates}
+    return [Gauge(name="intake_fragments", value=n, labels={"outcome": outcome}) for outcome, n in counts.items()]
 
 
 def _fault(worker: asyncio.Future[None]) -> Mapping[str, str]:
