@@ -10,6 +10,7 @@ from monitor.assembly.asked import Asked, asked
 from monitor.assembly.calls import Call
 from monitor.assembly.citations import cited, retrieved
 from monitor.assembly.material import SEARCHES, Material
+from monitor.assembly.prompt import flat
 from monitor.assembly.replied import Replied, replied, retries
 from monitor.assembly.tree import WRAPPERS
 from monitor.assembly.wording import repaired
@@ -95,10 +96,27 @@ def _owner(material: Material, read: Callable[[Attributes], str | None]) -> str 
 
 
 def _model(material: Material, answer: Call | None) -> str | None:
-    if answer is not None and (answer.model or answer.request_model):
-        return answer.model or answer.request_model
-    backwards = tuple(reversed(material.calls))
+    """The model that made the answer, else one that was at work in the turn, else the one that was asked for.
+
+    Some instrumentations name the answering model only on the chains around the call.
+    """
+    if answer is not None:
+        return answer.model or _noted(material, answer) or answer.request_model or _any_model(material)
+    return _any_model(material)
+
+
+def _noted(material: Material, answer: Call) -> str | None:
+    output = flat(answer.output or "")
+    return next((s.model for s in material.wrappers() if s.model and s.response and flat(s.response) == output), None)
+
+
+def _any_model(material: Material) -> str | None:
+    # Some emitters give the requested model as the one that answered when the call failed.
+    latest_first = material.calls[::-1]
+    backwards = sorted(latest_first, key=lambda call: call.error is not None)
     named = next((call.model for call in backwards if call.model), None)
+    if named is None:
+        named = next((step.model for step in reversed(tuple(material.wrappers())) if step.model), None)
     return named or next((call.request_model for call in backwards if call.request_model), None)
 
 

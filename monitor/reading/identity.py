@@ -5,50 +5,55 @@ The list is dialects.md section 3.5; the general ones first. Keys that name a pr
 
 from __future__ import annotations
 
+import re
+
 from monitor.reading.attributes import mapping, text
 from monitor.spans import Attributes
 
+_BAGS = (
+    "traceloop.association.properties.",
+    "ai.telemetry.metadata.",
+    "ai.settings.context.",
+    "langsmith.metadata.",
+    "langfuse.trace.metadata.",
+    "metadata.",
+)
+"""Prefixes below which SDKs put what the app calls its ids."""
+_IN_BAGS = (
+    "session_id", "sessionId", "thread_id", "threadId", "conversation_id", "conversationId", "chat_id", "chatId",
+)  # fmt: skip
 _SESSIONS = (
     "session.id",
     "gen_ai.conversation.id",
     "langfuse.session.id",
-    "traceloop.association.properties.session_id",
-    "traceloop.association.properties.thread_id",
-    "traceloop.association.properties.conversation_id",
-    "traceloop.association.properties.chat_id",
-    "ai.telemetry.metadata.sessionId",
-    "ai.telemetry.metadata.session_id",
-    "ai.telemetry.metadata.threadId",
-    "ai.settings.context.sessionId",
-    "ai.settings.context.session_id",
-    "langsmith.metadata.session_id",
-    "langsmith.metadata.thread_id",
-    "langsmith.metadata.conversation_id",
+    *(bag + key for bag in _BAGS for key in _IN_BAGS),
     "spring.ai.chat.client.conversation.id",
     "confident.trace.thread_id",
     "mlflow.trace.session",
     "ai.observability.conversation_id",
+    "gen_ai.thread.id",
 )
 _USERS = (
     "user.id",
     "enduser.id",
     "langfuse.user.id",
-    "traceloop.association.properties.user_id",
-    "ai.telemetry.metadata.userId",
-    "ai.telemetry.metadata.user_id",
-    "ai.settings.context.userId",
-    "ai.settings.context.user_id",
-    "langsmith.metadata.user_id",
+    *(bag + key for bag in _BAGS for key in ("user_id", "userId")),
     "confident.trace.user_id",
     "mlflow.trace.user",
 )
 _SESSION_METADATA = ("session_id", "thread_id", "conversation_id")
+_UUID7 = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+"""RFC 9562 section 5.7: the first 48 bits are Unix time in milliseconds."""
+_TOGETHER_MS = 50
 _USER_METADATA = ("user_id", "user")
 
 
 def session(attributes: Attributes) -> str | None:
     """Return the id of the conversation, None when no known key holds one."""
-    return _first(attributes, _SESSIONS) or _in_metadata(attributes, _SESSION_METADATA)
+    found = _first(attributes, _SESSIONS)
+    if found is not None and found == attributes.get("gen_ai.conversation.id") and _minted(attributes, found):
+        found = None
+    return found or _in_metadata(attributes, _SESSION_METADATA)
 
 
 def user(attributes: Attributes) -> str | None:
@@ -59,6 +64,17 @@ def user(attributes: Attributes) -> str | None:
 def _first(attributes: Attributes, keys: tuple[str, ...]) -> str | None:
     # Asked of every span several times, and most carry none of the keys.
     return None if attributes.keys().isdisjoint(keys) else text(attributes, *keys)
+
+
+def _minted(attributes: Attributes, conversation: str) -> bool:
+    """Whether a conversation id was made up with the id of the call: Pydantic AI does so when the app names none."""
+    call = attributes.get("gen_ai.agent.call.id")
+    if not isinstance(call, str):
+        return False
+    made, called = _UUID7.fullmatch(conversation), _UUID7.fullmatch(call)
+    if made is None or called is None:
+        return False
+    return abs(int(made[1] + made[2], 16) - int(called[1] + called[2], 16)) <= _TOGETHER_MS
 
 
 def _in_metadata(attributes: Attributes, keys: tuple[str, ...]) -> str | None:

@@ -173,9 +173,15 @@ def _message(role: str, value: Mapping[str, AttributeValue] | Sequence[Attribute
         calls = len(listed) if is_sequence(listed) else 0
     if is_sequence(body):
         calls += sum(1 for part in body if is_mapping(part) and part.get("type") in _CALLS)
-        if role == "user" and body and all(is_mapping(part) and part.get("type") in _RESULTS for part in body):
+        if role == "user" and body and all(map(_is_result, body)):
             role = "tool"
+        elif role == "assistant":  # some SDKs record a whole run, tool results included, as one message
+            body = tuple(part for part in body if not _is_result(part))
     return Said(role, text_of(body), calls)
+
+
+def _is_result(part: AttributeValue) -> bool:
+    return is_mapping(part) and part.get("type") in _RESULTS
 
 
 def _is_part(part: Mapping[str, AttributeValue]) -> bool:

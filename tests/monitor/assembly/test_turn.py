@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.model import Message, turn_id
-from monitor.spans import instant
+from monitor.spans import AttributeValue, instant
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make, Turns
@@ -334,3 +334,12 @@ def test_facets(make: Make, turns: Turns) -> None:
     call = replace(call, attributes={**call.attributes, "llm.provider": "openai", "agent.name": "x" * 100})
     (turn,) = turns([make.span(1, {"http.route": "/chat"}), call])
     assert {"route": "/chat", "provider": "openai"} == turn.facets
+
+
+def test_the_model_of_a_failed_call(make: Make, turns: Turns) -> None:
+    """Some emitters name the requested model as the one that answered when nothing did; an earlier call knows."""
+    call: dict[str, AttributeValue] = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
+    chosen = make.span(2, {**call, "gen_ai.response.model": "m-2026-01-01"}, parent=1)
+    failed = make.span(3, {**call, "gen_ai.response.model": "m"}, parent=1, at=0.5, status=2)
+    (turn,) = turns([make.chain(1, "Why?", None, status=2), chosen, failed])
+    assert "m-2026-01-01" == turn.model

@@ -13,6 +13,8 @@ from monitor.spans import Attributes
         {"gen_ai.conversation.id": "s"},
         {"traceloop.association.properties.session_id": "s"},
         {"ai.telemetry.metadata.sessionId": "s"},
+        {"ai.settings.context.conversationId": "s"},
+        {"gen_ai.thread.id": "s"},
         {"langsmith.metadata.thread_id": "s"},
         {"metadata": '{"thread_id": "s", "tenant": "emea"}'},
     ],
@@ -30,3 +32,19 @@ def test_a_project_is_no_session() -> None:
 def test_user_in_metadata() -> None:
     """LangGraph apps give the user in the run's metadata; numbers are ids too."""
     assert ("42", "7") == (user({"metadata": '{"user_id": 42}'}), user({"enduser.id": 7}))
+
+
+CALL = "019a0000-1000-7000-8000-000000000001"
+
+
+@pytest.mark.parametrize(
+    ("conversation", "expected"),
+    [
+        ("019a0000-1001-7abc-8000-000000000002", None),
+        ("019a0000-0001-7abc-8000-000000000002", "019a0000-0001-7abc-8000-000000000002"),
+        ("ticket-12", "ticket-12"),
+    ],
+)
+def test_a_conversation_made_up_for_one_call(conversation: str, expected: str | None) -> None:
+    """An id of the same instant as the call's was not given by the app; an older one goes on with a conversation."""
+    assert expected == session({"gen_ai.conversation.id": conversation, "gen_ai.agent.call.id": CALL})

@@ -143,6 +143,16 @@ def test_tool_results_are_the_tools_words() -> None:
     assert (Said("tool", "3 left"),) == said(message)
 
 
+def test_a_whole_run_in_one_message() -> None:
+    """Tool results among the parts of an assistant's message are not what it said."""
+    parts = [
+        {"type": "text", "content": "Because."},
+        {"type": "tool_call", "id": "c"},
+        {"type": "tool_call_response", "id": "c", "response": [{"text": "found"}]},
+    ]
+    assert (Said("assistant", "Because.", 1),) == said([{"role": "assistant", "parts": parts}])
+
+
 def test_lost_content_keeps_its_place() -> None:
     """A user's message without content stays, so that an earlier one is not taken for the question."""
     messages = said(

@@ -55,6 +55,11 @@ EXPECTED = {
     "otel-openai-v2-latest-span": 1.0,
     "otel-openai-v2-legacy-events": 1.0,
     "otel-openai-v2-nocontent": 1.0,
+    "pydantic-ai-logfire": 1.0,
+    "pydantic-ai-otel": 1.0,
+    "pydantic-ai-otel-conversation": 1.0,
+    "vercel-ai-sdk-4": 1.0,
+    "vercel-ai-sdk-7": 1.0,
 }
 
 

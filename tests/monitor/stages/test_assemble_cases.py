@@ -90,6 +90,12 @@ def test_t04_fallback_calls(post: Post) -> None:
     assert ("Press the blue key.", None, True) == (turn.response, turn.error, "retries=1" in turn.flags)
 
 
+def test_t05_renamed_results(post: Post) -> None:
+    """The answer is found under the names that three releases of one SDK gave it."""
+    turns = post("T05-A.json")
+    assert [("Opening hours?", "9 to 5.")] * 3 == [(turn.query, turn.response) for turn in turns]
+
+
 def test_t06_tool_calls(post: Post) -> None:
     """The final text is the answer, neither the step that chose a tool nor the tool's output."""
     (turn,) = post("T06-A.json")
@@ -125,6 +131,16 @@ def test_t11_rerankers(post: Post) -> None:
     """The reranker's documents are the citations, with its scores and in its order."""
     (turn,) = post("T11-A.json")
     assert [("n5", 0.99, 1), ("n2", 0.7, 2)] == [(c.id, c.score, c.rank) for c in turn.citations]
+
+
+def test_t12_cut_prompt(post: Post) -> None:
+    """A prompt that an attribute limit cut is read up to the cut, and the turn says so."""
+    (turn,) = post("T12-A.json")
+    assert ("5 EUR.", True, True) == (
+        turn.response,
+        (turn.query or "").startswith("x x x"),
+        "input_truncated" in turn.flags,
+    )
 
 
 def test_t13_many_turns_in_one_trace(post: Post) -> None:
