@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -44,9 +44,9 @@ class Monitor:
     """One `rag-monitor run`, that may be stopped and started again on its ports and store."""
 
     def __init__(
-        self, guard: Guard, folder: Path, settings: Mapping[str, object], *, http: int, user: str | None
+        self, guard: Guard, folder: Path, settings: Mapping[str, object], *, http: int, within: Sequence[str]
     ) -> None:
-        self._guard, self._folder, self._user = guard, folder, user
+        self._guard, self._folder, self._within = guard, folder, within
         self.http, self.grpc, self.web = http, free_port(), free_port()
         self.log = folder / "monitor.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -63,11 +63,15 @@ class Monitor:
 
     def start(self) -> None:
         """Return when it answers."""
-        command = [Path(sys.executable).with_name("rag-monitor"), "run", "-c", self._file]
-        self._process = self._guard.start(
-            command, folder=self._folder, log=self.log, environment=dict(os.environ), user=self._user
-        )
+        command = [*self._within, Path(sys.executable).with_name("rag-monitor"), "run", "-c", self._file]
+        self._process = self._guard.start(command, folder=self._folder, log=self.log, environment=dict(os.environ))
         wait_until(self._answers, "the monitor to start", seconds=60)
+
+    @property
+    def pid(self) -> int:
+        """Its process; another one after a restart."""
+        assert self._process is not None
+        return self._process.pid
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Return its exit status."""
@@ -118,18 +122,16 @@ StartMonitor = Callable[..., Monitor]
 def monitor(guard: Guard, tmp_path: Path) -> Iterator[StartMonitor]:
     """Starts monitors; `settings` are laid over two OTLP collectors and a store in a folder of their own.
 
-    Settings of other collectors say where `http` listens.
+    Settings of other collectors say where `http` listens; `within` is a command that the monitor is started by.
     """
     with ExitStack() as running:
 
         def start(
-            settings: Mapping[str, object] | None = None, *, http: int | None = None, user: str | None = None
+            settings: Mapping[str, object] | None = None, *, http: int | None = None, within: Sequence[str] = ()
         ) -> Monitor:
             folder = tmp_path / f"monitor-{len(list(tmp_path.glob('monitor-*')))}"
             folder.mkdir()
-            if user is not None:
-                folder.chmod(0o777)
-            made = Monitor(guard, folder, settings or {}, http=http or free_port(), user=user)
+            made = Monitor(guard, folder, settings or {}, http=http or free_port(), within=within)
             running.callback(made.stop, signal.SIGKILL)
             made.start()
             return made
