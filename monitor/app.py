@@ -65,6 +65,9 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
     async with AsyncExitStack() as stack:
         channels = build_channels(settings)
         parts = await stack.enter_async_context(open_parts(settings))
+        intake = Intake(parts.store, settings.intake)
+        # Built before anything runs, so that a wrong section ends the start; entered last.
+        collectors = build_collectors(settings, intake, clock=utc_now) if "ingest" in roles else {}
         telemetry = Telemetry(version("rag-monitor"))
         stack.callback(telemetry.close)
         publisher = _publisher(settings)
@@ -81,11 +84,9 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
         if "schedule" in roles:
             ticks = _ticks(parts, channels, publisher, vitals)
             await stack.enter_async_context(Schedule(ticks, parts.store, telemetry, clock=utc_now))
-        collectors: Mapping[str, Collector] = {}
         if "ingest" in roles:
-            intake = await stack.enter_async_context(Intake(parts.store, settings.intake))
+            await stack.enter_async_context(intake)
             vitals.watch_intake(intake)
-            collectors = build_collectors(settings, intake, clock=utc_now)
             for name, collector in collectors.items():
                 await stack.enter_async_context(collector)
                 vitals.watch_collector(name, collector)
