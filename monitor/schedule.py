@@ -54,7 +54,7 @@ class Schedule(AbstractAsyncContextManager["Schedule"]):
         self._leading = False
         self._failing: dict[str, str] = {}
         """Tick -> why it failed last; what stays the same is told once."""
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[object]] = set()
         self._scheduler = AsyncIOScheduler(timezone=UTC)
 
     async def __aenter__(self) -> Self:
@@ -80,9 +80,11 @@ class Schedule(AbstractAsyncContextManager["Schedule"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop the clock, wait for ticks under way, and let the next scheduler begin at once."""
+        # Shut down with ticks under way, APScheduler cancels them, which threads ignore, and logs a traceback for each.
+        self._scheduler.pause()
+        await asyncio.sleep(0)
+        await asyncio.gather(*self._running, return_exceptions=True)
         self._scheduler.shutdown(wait=False)
-        if self._running:
-            await asyncio.gather(*self._running, return_exceptions=True)
         if self._leading:
             with suppress(StoreUnavailable):
                 await asyncio.to_thread(self._hold, self._clock(), timedelta(0))
@@ -93,11 +95,10 @@ class Schedule(AbstractAsyncContextManager["Schedule"]):
         return self._leading
 
     async def _run(self, tick: Tick) -> None:
-        # APScheduler cancels its tasks on shutdown; a transaction in a thread cannot be cancelled, so it is waited for.
-        task = asyncio.ensure_future(self._guarded(tick))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        await asyncio.shield(task)
+        if task := asyncio.current_task():
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+        await self._guarded(tick)
 
     async def _guarded(self, tick: Tick) -> None:
         began = time.monotonic()
