@@ -19,13 +19,12 @@ from importlib.metadata import version
 from monitor.errors import ConfigError
 from monitor.grafana import GrafanaPublisher
 from monitor.intake import Intake
-from monitor.parts import Parts, build_channels, build_collectors, open_parts
+from monitor.parts import Parts, build_channels, build_collectors, build_scorer, open_parts
 from monitor.ports import Channel, Collector
 from monitor.schedule import Schedule, Tick
 from monitor.serving import Server
 from monitor.settings import Settings
 from monitor.stages import alert, assemble, detect, publish, rollup, sample
-from monitor.stages.score import Scorer
 from monitor.telemetry import Telemetry
 from monitor.vitals import Vitals
 from monitor.web.health import HealthPages
@@ -103,14 +102,7 @@ async def _scoring(parts: Parts, vitals: Vitals) -> AsyncIterator[None]:
     others of its work go on meanwhile.
     """
     stop = asyncio.Event()
-    scorer = Scorer(
-        parts.store,
-        parts.metrics,
-        judge=parts.judge,
-        settings=parts.settings.score,
-        judge_timeout=parts.settings.judge.timeout,
-        clock=utc_now,
-    )
+    scorer = build_scorer(parts, clock=utc_now, settings=parts.settings.score)
     worker = asyncio.create_task(scorer.run(stop), name="score")
     worker.add_done_callback(_report_fault)
     vitals.watch_scorer(scorer, worker)

@@ -24,9 +24,10 @@ from monitor.drive import drive, settled
 from monitor.errors import Permanent
 from monitor.intake import Intake
 from monitor.judging.metric import load as load_metric
+from monitor.judging.prices import price_of
 from monitor.judging.sentences import split
 from monitor.model import Turn, Verdict
-from monitor.parts import Parts, build_collectors, open_parts
+from monitor.parts import Parts, build_collectors, build_prices, open_parts
 from monitor.settings import Settings, validate
 from monitor.statistics.rates import Rate, wilson_rate
 from monitor.trends import Alert, Rollup, Sums
@@ -304,5 +305,5 @@ def _would_cost(settings: Settings, turns: Sequence[Turn]) -> float:
         for metric in metrics:
             read += sum(len(m.content) for m in metric.messages(turn)) // _CHARACTERS_PER_TOKEN
         written += _TOKENS_PER_SENTENCE * len(split(turn.response or "")) + _TOKENS_PER_SCORE
-    judge = settings.judge
-    return (read * judge.input_usd_per_million + written * judge.output_usd_per_million) / 1_000_000
+    price = price_of(build_prices(settings.judge), settings.judge.model)
+    return price.cost_usd(input_tokens=read, output_tokens=written) if price else 0.0

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from monitor.errors import Retryable
-from monitor.parts import Parts
+from monitor.parts import Parts, build_scorer
 from monitor.ports import Channel
 from monitor.spans import EPOCH
 from monitor.stages import alert, assemble, detect, rollup, sample
-from monitor.stages.score import Scorer
 
 _PAUSE = 0.2
 """Seconds between looks for jobs that were given back for later."""
@@ -83,14 +82,8 @@ async def _score(parts: Parts, *, now: datetime) -> int:
     def clock() -> datetime:
         return now + leapt + timedelta(seconds=time.monotonic() - began)
 
-    scorer = Scorer(
-        parts.store,
-        parts.metrics,
-        judge=parts.judge,
-        settings=parts.settings.score.model_copy(update={"max_job_age": _NEVER_TOO_OLD}),
-        judge_timeout=parts.settings.judge.timeout,
-        clock=clock,
-    )
+    patient = parts.settings.score.model_copy(update={"max_job_age": _NEVER_TOO_OLD})
+    scorer = build_scorer(parts, clock=clock, settings=patient)
     await scorer.drain()
     ours = [rubric.rubric_id for rubric in parts.rubrics]
     # Jobs of another prompt or judge may be left from an earlier run; nobody here can work them off.

@@ -228,6 +228,34 @@ Outcome: TypeAlias = Verdict | Unscored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Spend:
+    """What calls of judges cost, whatever came of them."""
+
+    usd: float = 0.0
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Spend) -> Spend:
+        """Return both together."""
+        return Spend(
+            usd=self.usd + other.usd,
+            calls=self.calls + other.calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+        )
+
+    def __sub__(self, other: Spend) -> Spend:
+        """Return what is left without `other`."""
+        return Spend(
+            usd=self.usd - other.usd,
+            calls=self.calls - other.calls,
+            input_tokens=self.input_tokens - other.input_tokens,
+            output_tokens=self.output_tokens - other.output_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChatMessage:
     """One message to a judge model."""
 

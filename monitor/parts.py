@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import secrets
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -21,10 +24,20 @@ from monitor.judging.judges import Judges
 from monitor.judging.limiter import Limiter
 from monitor.judging.offline import GroundednessProxy, Lex5
 from monitor.judging.pacing import PacedJudge
+from monitor.judging.prices import KNOWN, Price, price_of
 from monitor.model import Rubric
 from monitor.ports import Channel, Clock, Collector, Dialect, Metric, Proxy, Sink
-from monitor.settings import EndpointSettings, JudgeSettings, PluginSection, Settings, plugin_config, secret
+from monitor.settings import (
+    EndpointSettings,
+    JudgeSettings,
+    PluginSection,
+    ScoreSettings,
+    Settings,
+    plugin_config,
+    secret,
+)
 from monitor.spans import Decoded, Fragment
+from monitor.stages.score import Scorer
 from monitor.store.sql import SqlStore, open_store
 
 
@@ -40,6 +53,8 @@ class Parts:
     proxy: Proxy
     dialects: tuple[Dialect, ...]
     user_key: bytes
+    worker: str
+    """Names this process and run of it."""
 
     @property
     def rubrics(self) -> tuple[Rubric, ...]:
@@ -80,6 +95,7 @@ async def open_parts(settings: Settings) -> AsyncIterator[Parts]:
             proxy=Lex5(),
             dialects=dialects,
             user_key=store.key("user"),
+            worker=f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}",
         )
         if judge is None:
             yield parts
@@ -88,6 +104,21 @@ async def open_parts(settings: Settings) -> AsyncIterator[Parts]:
                 yield parts
     finally:
         store.close()
+
+
+def build_scorer(parts: Parts, *, clock: Clock, settings: ScoreSettings) -> Scorer:
+    """Return the worker that judges what is sampled; `settings` are those of `parts`, or a copy with other limits."""
+    judge = parts.settings.judge
+    return Scorer(
+        parts.store,
+        parts.metrics,
+        judge=parts.judge,
+        settings=settings,
+        judge_timeout=max(judge.timeout, judge.fallback.timeout) if judge.fallback else judge.timeout,
+        clock=clock,
+        worker=parts.worker,
+        budget=judge.budget,
+    )
 
 
 def open_existing(settings: Settings) -> SqlStore:
@@ -124,6 +155,13 @@ def build_judge(settings: JudgeSettings) -> Judges | None:
     """Return the judge model and its fallback, not entered, or None for the offline judge."""
     if settings.kind == "offline":
         return None
+    for where, endpoint in (("judge", settings), ("judge.fallback", settings.fallback)):
+        limited = settings.budget.daily_usd is not None or settings.budget.monthly_usd is not None
+        if limited and endpoint and price_of(build_prices(endpoint), endpoint.model) is None:
+            raise ConfigError(
+                f"{where}.prices: a budget needs the price of {endpoint.model!r}; "
+                f"expected {where}.prices: {{{endpoint.model}: {{input: 0.15, output: 0.6}}}}, 0 for what is free"
+            )
     fallback = _paced(settings.fallback, "judge.fallback") if settings.fallback else None
     return Judges(_paced(settings, "judge"), fallback)
 
@@ -131,6 +169,12 @@ def build_judge(settings: JudgeSettings) -> Judges | None:
 def _paced(settings: EndpointSettings, where: str) -> PacedJudge:
     limits = Limiter(requests_per_minute=settings.requests_per_minute, tokens_per_minute=settings.tokens_per_minute)
     return PacedJudge(build_endpoint(settings, where), limiter=limits)
+
+
+def build_prices(settings: EndpointSettings) -> Mapping[str, Price]:
+    """Return the prices by model: the settings' above the known ones, which hold at OpenAI and Azure only."""
+    given = {model: Price(p.input, p.output, cached=p.cached) for model, p in settings.prices.items()}
+    return {**KNOWN, **given}
 
 
 def build_endpoint(settings: EndpointSettings, where: str) -> OpenAIJudge:
@@ -145,8 +189,7 @@ def build_endpoint(settings: EndpointSettings, where: str) -> OpenAIJudge:
         api_key=key,
         base_url=settings.base_url,
         timeout=settings.timeout,
-        input_usd_per_million=settings.input_usd_per_million,
-        output_usd_per_million=settings.output_usd_per_million,
+        prices=build_prices(settings),
     )
 
 

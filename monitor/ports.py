@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
 
-from monitor.model import ChatMessage, Finding, Job, Outcome, Reason, Reply, Rubric, Sampling, Turn
+from monitor.model import ChatMessage, Finding, Job, Outcome, Reason, Reply, Rubric, Sampling, Spend, Turn, Verdict
 from monitor.spans import Assembly, Decoded, Fragment, Role, Span, Step, StoredFragment
 from monitor.trends import Alert, AlertState, Baseline, Notification, Rollup, Series
 
@@ -262,6 +262,23 @@ class JobStore(Protocol):
     def sampling(self, turn_id: str) -> Sampling | None:
         """Return the decision about a turn with the jobs still open; None when none was recorded."""
 
+    def twins(self, jobs: Sequence[Job]) -> Mapping[Job, Verdict]:
+        """Return for each job the latest verdict by its rubric on a turn of equal content, while its text is kept."""
+
+
+class SpendStore(Protocol):
+    """What judges cost."""
+
+    def record_spend(self, worker: str, *, day: datetime, spend: Spend) -> tuple[float, float]:
+        """Set what `worker` has spent on the UTC day that begins at `day`.
+
+        Returns:
+            US dollars that all workers spent on that day, and in its month up to that day.
+        """
+
+    def spend(self, *, since: datetime, until: datetime) -> Spend:
+        """Return what all workers spent on the UTC days from `since`, inclusive, to `until`, exclusive."""
+
 
 class SeriesStore(Protocol):
     """Windows."""
@@ -315,7 +332,7 @@ class LeaseStore(Protocol):
         """Take or extend the lease; return whether `holder` has it now."""
 
 
-class Store(SpanStore, TurnStore, JobStore, SeriesStore, AlertStore, LeaseStore, Protocol):
+class Store(SpanStore, TurnStore, JobStore, SpendStore, SeriesStore, AlertStore, LeaseStore, Protocol):
     """One database."""
 
     def key(self, name: str) -> bytes:

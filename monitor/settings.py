@@ -102,6 +102,27 @@ class SampleSettings(Section):
     batch: int = Field(default=500, gt=0)
 
 
+class PriceSettings(Section):
+    """What a million tokens cost, in US dollars."""
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    cached: float | None = Field(default=None, ge=0)
+    """Of input tokens that the endpoint had cached; null for no discount."""
+
+
+class BudgetSettings(Section):
+    """What all processes together may spend on judges, in US dollars; null for no limit.
+
+    When one is spent nothing more is asked: due jobs become unscored with reason `budget`. Calls under way finish.
+    """
+
+    daily_usd: float | None = Field(default=None, ge=0)
+    """Per UTC day."""
+    monthly_usd: float | None = Field(default=None, ge=0)
+    """Per calendar month, in UTC."""
+
+
 class EndpointSettings(Section):
     """One model at one OpenAI-compatible endpoint."""
 
@@ -117,9 +138,9 @@ class EndpointSettings(Section):
     """What one process may send; null for no limit of ours. The endpoint's own 429s are obeyed in any case."""
     tokens_per_minute: int | None = Field(default=None, gt=0)
     """Of prompts and replies together, likewise."""
-    input_usd_per_million: float = Field(default=0.15, ge=0)
-    """Price of a million input tokens of `model`, in US dollars."""
-    output_usd_per_million: float = Field(default=0.60, ge=0)
+    prices: Mapping[str, PriceSettings] = {}
+    """By model as it is configured or as the endpoint names it, above the list prices that are known; a model without a
+    price costs nothing."""
 
 
 class JudgeSettings(EndpointSettings):
@@ -130,6 +151,7 @@ class JudgeSettings(EndpointSettings):
     fallback: EndpointSettings | None = None
     """Asked about turns that the judge refuses, filters or answers unreadably; with the same `model` it also takes over
     while the judge cannot be reached."""
+    budget: BudgetSettings = BudgetSettings()
 
 
 class ScoreSettings(Section):

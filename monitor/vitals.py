@@ -15,7 +15,7 @@ from monitor.errors import StoreUnavailable
 from monitor.intake import Intake, IntakeStats
 from monitor.ports import Backlog, Clock, Collector, Store
 from monitor.stages.publish import GAUGES, quality_gauges
-from monitor.stages.score import COUNTERS, Scorer
+from monitor.stages.score import BUDGET_GAUGES, COUNTERS, Scorer
 from monitor.telemetry import Gauge, Telemetry
 
 log = logging.getLogger(__name__)
@@ -125,6 +125,8 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
         """Export the scorer's totals; count its judges' problems, and a worker that has ended by a fault as one."""
         for name, description in COUNTERS.items():
             self._telemetry.watch(name, scorer.counters, description=description, counter=True)
+        for name, description in BUDGET_GAUGES.items():
+            self._telemetry.watch(name, scorer.gauges, description=description)
         self._sources["score"] = lambda: {**scorer.health(), **_fault(worker)}
 
     def refresh_quality(self, *, lateness: timedelta, now: datetime) -> None:

@@ -26,10 +26,11 @@ from monitor.errors import MonitorError, RateLimited, Rejected, Retryable, Timed
 from monitor.judging.capabilities import REASONING_HEADROOM, Capabilities, schema_in_words
 from monitor.judging.completion import read
 from monitor.judging.content_filter import severities
+from monitor.judging.prices import KNOWN, Price, price_of
 from monitor.model import ChatMessage, Reply
 
 _SEED = 7
-_MILLION = 1_000_000
+_FREE = Price(0.0, 0.0)
 _LONGEST_PAUSE = timedelta(minutes=10)
 _MESSAGE_START = 150
 _CONTENT_FILTER_CODES = frozenset({"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
@@ -64,18 +65,17 @@ class OpenAIJudge:
         api_key: str | None,
         base_url: str | None,
         timeout: timedelta,
-        input_usd_per_million: float,
-        output_usd_per_million: float,
+        prices: Mapping[str, Price] = KNOWN,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Prepare without connecting; `base_url` None is OpenAI's own.
 
-        `now` is only for a Retry-After that names a date.
+        `prices` are looked up by the model that answered, then by `model`; without one a reply costs nothing. `now` is
+        only for a Retry-After that names a date.
         """
         self._model = model
         self._timeout = timeout
-        self._input_usd = input_usd_per_million / _MILLION
-        self._output_usd = output_usd_per_million / _MILLION
+        self._prices = prices
         self._now = now
         self._capabilities = Capabilities()
         self._client = AsyncOpenAI(
@@ -172,6 +172,7 @@ class OpenAIJudge:
             raise Retryable(f"asking {self.name}: HTTP 200 without a chat completion")
         if completion.reasoned and not completion.text.strip() and self._capabilities.reasoning_effort is None:
             self._capabilities = replace(self._capabilities, reasoning_effort=True)
+        price = price_of(self._prices, completion.model, self._model) or _FREE
         return Reply(
             text=completion.text,
             model=completion.model or self._model,
@@ -180,7 +181,11 @@ class OpenAIJudge:
             reasoned=completion.reasoned,
             input_tokens=completion.input_tokens,
             output_tokens=completion.output_tokens,
-            cost_usd=completion.input_tokens * self._input_usd + completion.output_tokens * self._output_usd,
+            cost_usd=price.cost_usd(
+                input_tokens=completion.input_tokens,
+                output_tokens=completion.output_tokens,
+                cached_tokens=completion.cached_tokens,
+            ),
             latency=latency,
             fingerprint=completion.fingerprint,
             severities=completion.severities,

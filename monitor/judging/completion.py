@@ -24,6 +24,8 @@ class Completion:
     fingerprint: str | None
     input_tokens: int
     output_tokens: int
+    cached_tokens: int
+    """Of the input tokens, those that the endpoint had cached."""
     severities: Mapping[str, int] = field(default_factory=dict)
     """What the endpoint's content filter found in the reply, by risk, 0 to 7."""
 
@@ -50,6 +52,7 @@ def read(body: bytes) -> Completion | None:
         fingerprint=_text(root.get("system_fingerprint")) or None,
         input_tokens=_count(usage.get("prompt_tokens")),
         output_tokens=_count(usage.get("completion_tokens")),
+        cached_tokens=min(_cached(usage), _count(usage.get("prompt_tokens"))),
         severities=severities(choice.get("content_filter_results")),
     )
 
@@ -59,6 +62,10 @@ def _content(content: Json) -> str:
     if isinstance(content, list):
         return "".join(_text(_mapping(part).get("text")) for part in content)
     return _text(content)
+
+
+def _cached(usage: dict[str, Json]) -> int:
+    return _count(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
 
 
 def _mapping(value: Json) -> dict[str, Json]:

@@ -17,7 +17,7 @@ from typing import Self
 from monitor.errors import Retryable
 from monitor.judging.dialogue import Answer, converse, joined
 from monitor.judging.pacing import PacedJudge
-from monitor.model import Finding, Reason, Turn
+from monitor.model import Finding, Reason, Spend, Turn
 from monitor.ports import Metric
 
 FALLBACK_JUDGE = "fallback_judge"
@@ -56,6 +56,11 @@ class Judges:
     def pauses(self) -> int:
         """How often the endpoints asked for a pause."""
         return self._judge.pauses + (self._fallback.pauses if self._fallback else 0)
+
+    @property
+    def spent(self) -> Spend:
+        """What all replies together cost."""
+        return self._judge.spent + (self._fallback.spent if self._fallback else Spend())
 
     def health(self) -> Mapping[str, str]:
         """Return what is wrong with the endpoints, free of user text and secrets; empty when all is well."""

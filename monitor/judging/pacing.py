@@ -17,7 +17,7 @@ from monitor.errors import MonitorError, Paused, RateLimited, Rejected, Retryabl
 from monitor.judging.breaker import Breaker
 from monitor.judging.limiter import Limiter
 from monitor.judging.quoting import tokens
-from monitor.model import ChatMessage, Reply
+from monitor.model import ChatMessage, Reply, Spend
 from monitor.ports import Endpoint
 
 PATIENCE = timedelta(seconds=60)
@@ -47,6 +47,8 @@ class PacedJudge:
         self._unhinted = 0
         self.pauses = 0
         """How often the endpoint asked for a pause."""
+        self.spent = Spend()
+        """What all replies together cost, also those that no verdict came of."""
 
     @property
     def name(self) -> str:
@@ -112,6 +114,9 @@ class PacedJudge:
                 booked = False
                 continue
             self._limiter.settle(expected, reply.input_tokens + reply.output_tokens, _now())
+            self.spent += Spend(
+                usd=reply.cost_usd, calls=1, input_tokens=reply.input_tokens, output_tokens=reply.output_tokens
+            )
             self._unhinted = 0
             return reply
 

@@ -2,7 +2,8 @@
 
 Metrics computed in code are worked off in large batches and need no judge. Those that ask one run `concurrency` at a
 time; when its endpoint asks for a pause or is in trouble, all of them rest and keep their jobs. A job is counted out
-only by failures of its own while others are answered, and by its age.
+only by failures of its own while others are answered, and by its age. A turn of equal content gets the verdict that is
+there already; when the budget is spent, only such turns are scored.
 """
 
 from __future__ import annotations
@@ -10,24 +11,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-import traceback
-from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from monitor.errors import ConfigError, Paused, RateLimited, Retryable, StoreUnavailable, TimedOut, Unusable
 from monitor.judging.dialogue import MOST_CALLS, Answer
 from monitor.judging.judges import Judges
 from monitor.judging.pacing import PATIENCE
-from monitor.model import Exchange, Finding, Job, Outcome, Reason, Turn, Unscored, Verdict
-from monitor.ports import Clock, JobStore, Metric, TurnStore
-from monitor.settings import ScoreSettings
+from monitor.model import Exchange, Finding, Job, Outcome, Reason, Spend, Turn, Unscored, Verdict
+from monitor.ports import Clock, JobStore, Metric, SpendStore, TurnStore
+from monitor.settings import BudgetSettings, ScoreSettings
+from monitor.stages.ledger import Ledger
+from monitor.stages.settling import Settler, pause, unbroken
 from monitor.telemetry import Gauge
-
-T = TypeVar("T")
 
 COUNTERS: Mapping[str, str] = MappingProxyType(
     {
@@ -35,26 +34,35 @@ COUNTERS: Mapping[str, str] = MappingProxyType(
         "jobs_released_total": "Jobs given back to be tried again, by metric and cause",
         "jobs_failed_total": "Faults of ours while judging, by metric and exception",
         "judge_calls_total": "Replies of the judge that jobs were finished with, by metric",
-        "judge_tokens_total": "Tokens of these replies and their prompts, by direction",
-        "judge_cost_usd_total": "What they cost, by the configured prices",
+        "judge_tokens_total": "Tokens of all replies and their prompts, by direction",
+        "judge_cost_usd_total": "What all replies cost, by the configured prices",
         "judge_pauses_total": "Pauses the judge's endpoint asked for",
     }
 )
 """What `Scorer.counters` reports, without the `rag_monitor_` prefix."""
 
+BUDGET_GAUGES: Mapping[str, str] = MappingProxyType(
+    {
+        "judge_budget_usd": "What all processes may spend on judges, by period",
+        "judge_budget_spent_usd": "What all processes have spent of it",
+    }
+)
+"""What `Scorer.gauges` reports, without the `rag_monitor_` prefix."""
+
+CACHED = "cached"
+"""Flag: the verdict is that on a turn of equal content, and cost nothing."""
+
 _BATCH = 256
 _IDLE = timedelta(seconds=1)
 _GRACE = timedelta(seconds=20)
-_LONGEST_BACKOFF = timedelta(minutes=15)
 _SLACK = timedelta(seconds=30)
-_INSIST_FOR = timedelta(seconds=30)
 _RETIRE_EVERY = timedelta(minutes=1)
 _ORPHAN_RESTS = timedelta(hours=1)
 
 logger = logging.getLogger(__name__)
 
 
-class ScoredStore(TurnStore, JobStore, Protocol):
+class ScoredStore(TurnStore, JobStore, SpendStore, Protocol):
     """What this stage needs of the store."""
 
 
@@ -70,8 +78,20 @@ class Scorer:
         settings: ScoreSettings,
         judge_timeout: timedelta,
         clock: Clock,
+        worker: str,
+        budget: BudgetSettings,
     ) -> None:
-        """Prepare; `judge_timeout` bounds one call of the judge.
+        """Prepare.
+
+        Args:
+            store: turns, jobs and what was spent.
+            metrics: what is measured.
+            judge: who is asked; None when every metric is computed in code.
+            settings: how jobs are worked off.
+            judge_timeout: bounds one call of the judge.
+            clock: tells the time.
+            worker: names this process and run of it, for what it spends.
+            budget: what all processes may spend.
 
         Raises:
             ConfigError: a metric asks a judge and there is none.
@@ -89,8 +109,8 @@ class Scorer:
         # A lease that ends while its job is still being judged would have another worker pay for it again.
         self._lease = judge_timeout * max(2 * MOST_CALLS, settings.attempts) + 2 * PATIENCE + _SLACK
         self._asked: set[asyncio.Task[None]] = set()
-        self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
-        self._cost_usd = 0.0
+        self._settler = Settler(store, settings, clock=clock)
+        self._ledger = Ledger(store, worker=worker, spent=self._spent, budget=budget, clock=clock)
 
     async def run(self, stop: asyncio.Event, *, grace: timedelta = _GRACE) -> None:
         """Work until `stop` is set, then finish what was begun within `grace` and give the rest back.
@@ -116,17 +136,27 @@ class Scorer:
         return handled
 
     def health(self) -> Mapping[str, str]:
-        """Return what is wrong with the judge's endpoints, free of user text; empty when all is well."""
-        return self._judge.health() if self._judge else {}
+        """Return what keeps the judge from judging, free of user text; empty when all is well."""
+        found = dict(self._judge.health()) if self._judge else {}
+        return found | {"budget": self._ledger.gone} if self._ledger.gone else found
 
     def counters(self) -> tuple[Gauge, ...]:
         """Return the totals named in `COUNTERS`."""
-        pauses = self._judge.pauses if self._judge else 0
+        spent = self._spent()
         return (
-            *(Gauge(name=name, value=count, labels=dict(labels)) for (name, labels), count in self._counts.items()),
-            Gauge(name="judge_cost_usd_total", value=self._cost_usd),
-            Gauge(name="judge_pauses_total", value=pauses),
+            *self._settler.counters(),
+            Gauge(name="judge_tokens_total", value=spent.input_tokens, labels={"direction": "input"}),
+            Gauge(name="judge_tokens_total", value=spent.output_tokens, labels={"direction": "output"}),
+            Gauge(name="judge_cost_usd_total", value=spent.usd),
+            Gauge(name="judge_pauses_total", value=self._judge.pauses if self._judge else 0),
         )
+
+    def gauges(self) -> tuple[Gauge, ...]:
+        """Return the numbers named in `BUDGET_GAUGES`, as of the last claim."""
+        return self._ledger.gauges()
+
+    def _spent(self) -> Spend:
+        return self._judge.spent if self._judge else Spend()
 
     async def _keep_working(
         self, work: Callable[[asyncio.Event, timedelta], Awaitable[int]], stop: asyncio.Event, grace: timedelta
@@ -142,7 +172,7 @@ class Scorer:
                 logger.warning("scoring waits for the database: %s", error)
                 handled = 0
             if not handled:
-                await _pause(stop, _IDLE)
+                await pause(stop, _IDLE)
 
     def _quiet(self) -> bool:
         """Return whether no job waits for the judge, as far as one can tell without asking the store."""
@@ -152,21 +182,21 @@ class Scorer:
         """Work off what is computed in code until nothing is due or `stop` is set; return the number of jobs."""
         handled = 0
         while self._computed and not stop.is_set() and (jobs := await self._claim(_BATCH, self._computed)):
-            await _unbroken(self._compute_batch(jobs))
+            await unbroken(self._compute_batch(jobs))
             handled += len(jobs)
         return handled
 
     async def _compute_batch(self, jobs: Sequence[Job]) -> None:
-        await self._finish(await asyncio.to_thread(lambda: [self._computed_outcome(job) for job in jobs]))
+        await self._settler.finish(await asyncio.to_thread(lambda: [self._computed_outcome(job) for job in jobs]))
 
     def _computed_outcome(self, job: Job) -> Outcome:
         turn = self._store.turn(job.turn_id)
-        if (over := self._over(job, turn)) or turn is None:
-            return over or self._unscored(job, Reason.EXPIRED)
+        if (over := self._settler.over(job, turn)) or turn is None:
+            return over or self._settler.unscored(job, Reason.EXPIRED)
         try:
             result = self._metrics[job.rubric_id].read(turn, None)
         except Exception as error:  # noqa: BLE001 -- the one around a worker's job; it is counted
-            return self._internal(job, error)
+            return self._settler.internal(job, error)
         return self._outcome(job, Answer(result=result, exchange=Exchange()))
 
     async def _ask(self, stop: asyncio.Event, grace: timedelta) -> int:
@@ -181,8 +211,11 @@ class Scorer:
         handled = 0
         try:
             while not stop.is_set() and judge.resting <= (timedelta(0) if judge.troubled else PATIENCE):
-                await _pause(stop, judge.resting)
+                await pause(stop, judge.resting)
                 free = (1 if judge.troubled else self._settings.concurrency) - len(self._asked)
+                if free > 0 and await self._ledger.look():
+                    handled += await self._forgo(stop)
+                    break
                 jobs = await self._claim(free, self._asking) if free > 0 else ()
                 self._asked |= {asyncio.create_task(self._handle(job, judge)) for job in jobs}
                 handled += len(jobs)
@@ -192,6 +225,25 @@ class Scorer:
             await self._settle(asyncio.ALL_COMPLETED, within=grace if stop.is_set() else None)
         finally:
             await self._abandon()
+        if handled:
+            await self._ledger.write()
+        return handled
+
+    async def _forgo(self, stop: asyncio.Event) -> int:
+        """End what is due without asking, for the budget is spent; return how many jobs."""
+        handled = 0
+        while not stop.is_set() and (jobs := await self._claim(_BATCH, self._asking)):
+            twins = await asyncio.to_thread(self._store.twins, jobs)
+            detail = self._ledger.gone or ""
+            await self._settler.finish(
+                [
+                    self._copied(job, twins[job])
+                    if job in twins
+                    else self._settler.unscored(job, Reason.BUDGET, detail=detail)
+                    for job in jobs
+                ]
+            )
+            handled += len(jobs)
         return handled
 
     async def _settle(self, when: str, *, within: timedelta | None) -> None:
@@ -216,37 +268,34 @@ class Scorer:
         try:
             await self._judge_job(job, judge)
         except asyncio.CancelledError:
-            await _unbroken(self._release([job], after=timedelta(0), cause="stopped"))
+            await unbroken(self._settler.release([job], after=timedelta(0), cause="stopped"))
             raise
 
     async def _judge_job(self, job: Job, judge: Judges) -> None:
-        turn = await asyncio.to_thread(self._store.turn, job.turn_id)
-        if (over := self._over(job, turn)) or turn is None:
-            await self._finish([over] if over else [])
+        turn, twin = await asyncio.to_thread(self._found, job)
+        if (over := self._settler.over(job, turn)) or turn is None:
+            await self._settler.finish([over] if over else [])
+            return
+        if twin:
+            await self._settler.finish([self._copied(job, twin)])
             return
         try:
             answer = await judge.judge(self._metrics[job.rubric_id], turn)
         except (RateLimited, Paused, Unusable) as error:
             # Not the job's fault, so it is never counted out; one that grows too old ends as expired.
             cause = "rate_limited" if isinstance(error, RateLimited) else "judge_in_trouble"
-            await self._release([job], after=error.retry_after or self._settings.backoff, cause=cause)
+            await self._settler.release([job], after=error.retry_after or self._settings.backoff, cause=cause)
         except Retryable as error:
             reason = Reason.TIMEOUT if isinstance(error, TimedOut) else Reason.UNAVAILABLE
-            await self._again(job, self._unscored(job, reason, detail=str(error)), after=error.retry_after)
+            failure = self._settler.unscored(job, reason, detail=str(error))
+            await self._settler.again([failure], after=error.retry_after)
         except Exception as error:  # noqa: BLE001 -- the one around a worker's job; it is counted
-            await self._again(job, self._internal(job, error), after=None)
+            await self._settler.again([self._settler.internal(job, error)], after=None)
         else:
-            await _unbroken(self._finish([self._outcome(job, answer)]))
+            await unbroken(self._settler.finish([self._outcome(job, answer)]))
 
-    async def _again(self, job: Job, failure: Unscored, *, after: timedelta | None) -> None:
-        """Give the job back for another attempt, or finish it with `failure` when that was the last."""
-        failures = job.failures + 1
-        if failures >= self._settings.attempts:
-            await self._finish([failure])
-            return
-        backoff = min(self._settings.backoff * 2 ** (failures - 1), _LONGEST_BACKOFF)
-        rest = max(after or timedelta(0), backoff)
-        await self._release([replace(job, failures=failures)], after=rest, cause=failure.reason)
+    def _found(self, job: Job) -> tuple[Turn | None, Verdict | None]:
+        return self._store.turn(job.turn_id), self._store.twins([job]).get(job)
 
     async def _retire(self, *, rest: timedelta | None) -> None:
         """Expire jobs of rubrics that are not configured here: the old ones, or all when `rest` is None.
@@ -255,7 +304,7 @@ class Scorer:
         """
         jobs = await self._claim(_BATCH, None)
         known = [job for job in jobs if job.rubric_id in self._metrics]
-        await self._release(known, after=timedelta(0), cause="not_due")
+        await self._settler.release(known, after=timedelta(0), cause="not_due")
         resting: list[Job] = []
         for job in jobs:
             if job in known:
@@ -264,16 +313,9 @@ class Scorer:
             if rest and turn and turn.started_at >= self._clock() - self._settings.max_job_age:
                 resting.append(job)
             else:
-                await self._finish([self._unscored(job, Reason.EXPIRED, detail="its rubric is not configured")])
-        await self._release(resting, after=rest or timedelta(0), cause="unknown_rubric")
-
-    def _over(self, job: Job, turn: Turn | None) -> Unscored | None:
-        """Return the outcome of a job that is not worth judging any more."""
-        if turn is None or turn.content_hash() != job.content_hash:
-            return self._unscored(job, Reason.EXPIRED, detail="the turn's text is gone")
-        if turn.started_at < self._clock() - self._settings.max_job_age:
-            return self._unscored(job, Reason.EXPIRED, detail=f"the turn is older than {self._settings.max_job_age}")
-        return None
+                detail = "its rubric is not configured"
+                await self._settler.finish([self._settler.unscored(job, Reason.EXPIRED, detail=detail)])
+        await self._settler.release(resting, after=rest or timedelta(0), cause="unknown_rubric")
 
     def _outcome(self, job: Job, answer: Answer) -> Outcome:
         now, exchange = self._clock(), answer.exchange
@@ -288,16 +330,10 @@ class Scorer:
             judged_at=now,
         )
 
-    def _unscored(self, job: Job, reason: Reason, *, detail: str = "") -> Unscored:
-        return Unscored(job=job, reason=reason, detail=detail, judged_at=self._clock())
-
-    def _internal(self, job: Job, error: Exception) -> Unscored:
-        """Log a fault of ours without its message, which may quote the turn; return the outcome it becomes."""
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        name = type(error).__name__
-        logger.error("judging %s of turn %s: %s at %s:%s", job.metric, job.turn_id, name, frame.filename, frame.lineno)
-        self._count("jobs_failed_total", 1, metric=job.metric, reason=name)
-        return self._unscored(job, Reason.INTERNAL, detail=name)
+    def _copied(self, job: Job, twin: Verdict) -> Verdict:
+        free = replace(twin.exchange, calls=0, input_tokens=0, output_tokens=0, cost_usd=0.0, latency=timedelta(0))
+        finding = replace(twin.finding, flags=twin.finding.flags | {CACHED})
+        return Verdict(job=job, finding=finding, exchange=free, judged_at=self._clock())
 
     async def _claim(self, limit: int, rubric_ids: Sequence[str] | None) -> tuple[Job, ...]:
         now = self._clock()
@@ -309,64 +345,5 @@ class Scorer:
         except asyncio.CancelledError:
             await asyncio.wait([claim])
             if claim.exception() is None:
-                await self._release(claim.result(), after=timedelta(0), cause="stopped")
+                await self._settler.release(claim.result(), after=timedelta(0), cause="stopped")
             raise
-
-    async def _finish(self, outcomes: Sequence[Outcome]) -> None:
-        if not outcomes:
-            return
-        await _insist(lambda: self._store.finish(outcomes))
-        for outcome in outcomes:
-            word = "scored" if isinstance(outcome, Verdict) else outcome.reason.value
-            self._count("jobs_finished_total", 1, metric=outcome.job.metric, outcome=word)
-            exchange = outcome.exchange
-            if exchange.calls:
-                self._count("judge_calls_total", exchange.calls, metric=outcome.job.metric)
-                self._count("judge_tokens_total", exchange.input_tokens, direction="input")
-                self._count("judge_tokens_total", exchange.output_tokens, direction="output")
-                self._cost_usd += exchange.cost_usd
-
-    async def _release(self, jobs: Sequence[Job], *, after: timedelta, cause: str) -> None:
-        if jobs:
-            not_before = self._clock() + after
-            await _insist(lambda: self._store.release(jobs, not_before=not_before))
-        for job in jobs:
-            self._count("jobs_released_total", 1, metric=job.metric, cause=cause)
-
-    def _count(self, name: str, by: int, **labels: str) -> None:
-        self._counts[name, tuple(sorted(labels.items()))] += by
-
-
-async def _insist(write: Callable[[], None]) -> None:
-    """Write in a thread, again for a while when the database is busy: what is written has been paid for."""
-    end = time.monotonic() + _INSIST_FOR.total_seconds()
-    wait = 0.1
-    while True:
-        try:
-            await asyncio.to_thread(write)
-        except StoreUnavailable:
-            if time.monotonic() + wait > end:
-                raise
-            await asyncio.sleep(wait)
-            wait *= 2
-        else:
-            return
-
-
-async def _pause(stop: asyncio.Event, wait: timedelta) -> None:
-    """Return after `wait`, or at once when `stop` is set."""
-    if wait:
-        try:
-            await asyncio.wait_for(stop.wait(), wait.total_seconds())
-        except TimeoutError:
-            return
-
-
-async def _unbroken(work: Coroutine[None, None, T]) -> T:
-    """Return the result of `work`, which runs to its end even when the caller is cancelled meanwhile."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise

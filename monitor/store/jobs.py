@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, null, select, update
 
-from monitor.model import Job, Outcome, Sampling, Unscored
+from monitor.model import Job, Outcome, Sampling, Unscored, Verdict
 from monitor.store import windows
 from monitor.store.columns import label
 from monitor.store.outcome_rows import exchange_row, job_from, job_row, outcome_from, outcome_row
@@ -160,6 +160,29 @@ def sampling_of(connection: Connection, turn_id: str) -> Sampling | None:
         proxy_version=turn.proxy_version,
         decided_at=turn.decided_at,
     )
+
+
+def twins(connection: Connection, wanted: Sequence[Job]) -> dict[Job, Verdict]:
+    """Return verdicts on equal content; see `JobStore.twins`."""
+    found: dict[Job, Verdict] = {}
+    for job in wanted:
+        equal = (
+            outcomes.c.content_hash == job.content_hash,
+            outcomes.c.rubric_id == label(job.rubric_id),
+            outcomes.c.reason.is_(None),
+        )
+        statement = (
+            select(outcomes, *_EXCHANGE)
+            .join(exchanges, and_(*(outcomes.c[name] == exchanges.c[name] for name in _KEY)))
+            .where(*equal)
+            .order_by(outcomes.c.judged_at.desc())
+            .limit(1)
+        )
+        row = connection.execute(statement).first()
+        verdict = outcome_from(row) if row else None
+        if isinstance(verdict, Verdict):
+            found[job] = verdict
+    return found
 
 
 def _horizon(connection: Connection, now: datetime, limit: int, rubric_ids: Sequence[str]) -> datetime:

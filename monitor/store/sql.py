@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from monitor.errors import ConfigError
-from monitor.model import Job, Outcome, Rubric, Sampling, Turn
+from monitor.model import Job, Outcome, Rubric, Sampling, Spend, Turn, Verdict
 from monitor.ports import Backlog, Window
 from monitor.spans import Assembly, Fragment, StoredFragment
 from monitor.store import alerts as alert_rows
-from monitor.store import housekeeping, migration, rollup, series, spans, turns, windows
+from monitor.store import housekeeping, migration, rollup, series, spans, spending, turns, windows
 from monitor.store import jobs as job_rows
 from monitor.store.database import Database
 from monitor.trends import Alert, AlertState, Baseline, Notification, Rollup, Series
@@ -143,6 +143,21 @@ class SqlStore:
         """As `JobStore.sampling`."""
         with self._database.reading("reading a sampling") as connection:
             return job_rows.sampling_of(connection, turn_id)
+
+    def twins(self, jobs: Sequence[Job]) -> Mapping[Job, Verdict]:
+        """As `JobStore.twins`."""
+        with self._database.reading("looking for equal turns") as connection:
+            return job_rows.twins(connection, jobs)
+
+    def record_spend(self, worker: str, *, day: datetime, spend: Spend) -> tuple[float, float]:
+        """As `SpendStore.record_spend`."""
+        with self._database.writing("recording what was spent") as connection:
+            return spending.record(connection, worker, day=day, spend=spend)
+
+    def spend(self, *, since: datetime, until: datetime) -> Spend:
+        """As `SpendStore.spend`."""
+        with self._database.reading("reading what was spent") as connection:
+            return spending.between(connection, since, until)
 
     def changed_windows(self, limit: int) -> tuple[Window, ...]:
         """As `SeriesStore.changed_windows`."""

@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from monitor.store.columns import CleanText, Count, Duration, Instant, Label, Number, Position
 
-REVISION = "0002"
+REVISION = "0003"
 """The schema that this version of the program reads and writes."""
 
 metadata = MetaData(
@@ -178,6 +178,13 @@ outcomes = Table(
     Column("judged_at", Instant, nullable=False),
     PrimaryKeyConstraint("turn_id", "metric", "rubric_id"),
     sqlite_with_rowid=False,
+)
+Index(
+    "ix_outcomes_verdicts",
+    outcomes.c.content_hash,
+    outcomes.c.rubric_id,
+    sqlite_where=outcomes.c.reason.is_(None),
+    postgresql_where=outcomes.c.reason.is_(None),
 )
 
 exchanges = Table(
@@ -339,6 +346,19 @@ leases = Table(
     Column("holder", CleanText, nullable=False),
     Column("expires_at", Instant, nullable=False),
     PrimaryKeyConstraint("name"),
+)
+
+spend = Table(
+    "spend",
+    metadata,
+    # The UTC day's first instant.
+    Column("day", Instant, nullable=False),
+    Column("worker", Label, nullable=False),
+    Column("usd", Number, nullable=False),
+    Column("calls", BigInteger, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    PrimaryKeyConstraint("day", "worker"),
 )
 
 keys = Table(

@@ -14,12 +14,12 @@ def judged_turn(
     query: str | None = "When is a refund paid?",
     name: str = "1",
 ) -> Turn:
-    """A turn whose documents are `documents`, or one that supports the default answer; `name` tells turns apart."""
+    """A turn whose documents are `documents`, or one that supports the default answer; `name` tells turns apart, also by content."""
     given = documents or ("Refunds are paid within 14 days.",)
     citations = tuple(
         replace(document, id=document.id or f"kb-{number}")
         if isinstance(document, Citation)
-        else Citation(id=f"kb-{number}", content=document)
+        else Citation(id=f"kb-{number}", content=document, title=None if name == "1" else f"note {name}")
         for number, document in enumerate(given, start=1)
     )
     return Turn(

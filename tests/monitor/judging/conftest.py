@@ -8,6 +8,7 @@ import pytest
 from judge_server import JudgeServer
 
 from monitor.judging.client import OpenAIJudge
+from monitor.judging.prices import Price
 
 
 @pytest.fixture
@@ -30,8 +31,7 @@ def new_judge(judge_server: JudgeServer) -> Callable[..., OpenAIJudge]:
             api_key="secret-key",
             base_url=base_url or judge_server.url,
             timeout=timeout,
-            input_usd_per_million=1.0,
-            output_usd_per_million=4.0,
+            prices={"judge-1": Price(1.0, 4.0)},
         )
 
     return make

@@ -13,6 +13,7 @@ from judge_server import JudgeServer, Step, completion, refusal
 from monitor.errors import MonitorError, RateLimited, Rejected, Retryable, TimedOut, Unusable
 from monitor.judging.capabilities import REASONING_HEADROOM
 from monitor.judging.client import OpenAIJudge
+from monitor.judging.prices import Price
 from monitor.model import ChatMessage, Reply
 
 _MESSAGES = (
@@ -247,3 +248,16 @@ def test_severities_of_a_filtered_reply(judge_server: JudgeServer, new_judge: Ne
     judge_server.script(step)
     (reply,) = _ask(new_judge())
     assert ("content_filter", {"hate_unfairness": 4}) == (reply.finish_reason, reply.severities)
+
+
+def test_cached_tokens(judge_server: JudgeServer) -> None:
+    """Tokens that the endpoint had cached are counted as input and charged at their own price."""
+    step = completion("{}")
+    step.body["usage"]["prompt_tokens_details"] = {"cached_tokens": 60}  # type: ignore[index]
+    judge_server.script(step, completion("{}"))
+    prices = {"judge-1": Price(1.0, 4.0, cached=0.5)}
+    judge = OpenAIJudge(
+        model="alias", api_key="k", base_url=judge_server.url, timeout=timedelta(seconds=10), prices=prices
+    )
+    first, second = _ask(judge, times=2)
+    assert (100, pytest.approx(110e-6), pytest.approx(140e-6)) == (first.input_tokens, first.cost_usd, second.cost_usd)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,12 +22,13 @@ from monitor.judging.judges import Judges
 from monitor.judging.metric import load
 from monitor.judging.offline import GroundednessProxy
 from monitor.judging.pacing import PacedJudge
+from monitor.judging.prices import Price
 from monitor.model import ChatMessage, Finding, Job, Outcome, Reason, Reply, Rubric, Turn, Unscored, Verdict
 from monitor.ports import Metric
-from monitor.settings import SampleSettings, ScoreSettings
+from monitor.settings import BudgetSettings, SampleSettings, ScoreSettings
 from monitor.spans import Assembly
 from monitor.stages import sample
-from monitor.stages.score import COUNTERS, Scorer
+from monitor.stages.score import CACHED, COUNTERS, Scorer
 from monitor.store.sql import SqlStore, open_store
 
 NOW = ASKED_AT + timedelta(minutes=1)
@@ -34,6 +36,7 @@ RELEVANCE = load("relevance", judge_name="openai:judge-1")
 GROUNDEDNESS = load("groundedness", judge_name="openai:judge-1")
 PROXY = GroundednessProxy()
 QUICK = ScoreSettings(concurrency=4, attempts=3, backoff=timedelta(seconds=10))
+NO_BUDGET = BudgetSettings()
 
 
 class Bench:
@@ -57,8 +60,7 @@ class Bench:
             api_key="k",
             base_url=self.server.url,
             timeout=timeout,
-            input_usd_per_million=1.0,
-            output_usd_per_million=4.0,
+            prices={"judge-1": Price(1.0, 4.0)},
         )
         return Judges(PacedJudge(client, breaker=Breaker(first_break=0.2)))
 
@@ -67,18 +69,28 @@ class Bench:
         *metrics: Metric,
         settings: ScoreSettings = QUICK,
         timeout: timedelta = timedelta(seconds=10),
+        budget: BudgetSettings = NO_BUDGET,
     ) -> Scorer:
-        """Work off what is due at the clock's time."""
+        """Work off what is due at the clock's time, as a process of its own."""
 
         async def work() -> Scorer:
             async with self.judge(timeout=timeout) as judge:
-                scorer = self.scorer(*metrics or (RELEVANCE,), judge=judge, settings=settings)
+                scorer = self.scorer(
+                    *metrics or (RELEVANCE,), judge=judge, settings=settings, budget=budget, worker=secrets.token_hex(4)
+                )
                 await scorer.drain()
                 return scorer
 
         return asyncio.run(work())
 
-    def scorer(self, *metrics: Metric, judge: Judges | None, settings: ScoreSettings = QUICK) -> Scorer:
+    def scorer(
+        self,
+        *metrics: Metric,
+        judge: Judges | None,
+        settings: ScoreSettings = QUICK,
+        budget: BudgetSettings = NO_BUDGET,
+        worker: str = "worker-1",
+    ) -> Scorer:
         """A scorer over the store, on the clock."""
         return Scorer(
             self.store,
@@ -87,6 +99,8 @@ class Bench:
             settings=settings,
             judge_timeout=timedelta(seconds=10),
             clock=lambda: self.now,
+            worker=worker,
+            budget=budget,
         )
 
     def outcome(self, turn_id: str = "turn-1") -> Outcome | None:
@@ -141,6 +155,115 @@ def test_many_turns(bench: Bench) -> None:
     assert 6000 == totals["judge_tokens_total", "input"]
     assert pytest.approx(60 * 140e-6) == totals["judge_cost_usd_total",]
     assert {gauge.name for gauge in scorer.counters()} <= COUNTERS.keys()
+
+
+def test_equal_content(bench: Bench) -> None:
+    """A turn of equal content gets the verdict that is there, flagged and free; one that differs is judged."""
+    bench.keep(judged_turn(), replace(judged_turn(), turn_id="again", trace_id="again"), judged_turn(name="other"))
+    bench.drain(settings=ScoreSettings(concurrency=1))
+    assert 2 == len(bench.server.asked)
+    first, again, other = (bench.outcome(turn_id) for turn_id in ("turn-1", "again", "turn-other"))
+    assert isinstance(first, Verdict)
+    assert isinstance(again, Verdict)
+    assert isinstance(other, Verdict)
+    (copy,) = [verdict for verdict in (first, again) if CACHED in verdict.finding.flags]
+    (asked,) = [verdict for verdict in (first, again) if verdict is not copy]
+    assert replace(asked.finding, flags=frozenset({CACHED})) == copy.finding
+    assert (0, 0, 0, 0.0) == (
+        copy.exchange.calls,
+        copy.exchange.input_tokens,
+        copy.exchange.output_tokens,
+        copy.exchange.cost_usd,
+    )
+    assert (asked.exchange.prompt, asked.exchange.reply) == (copy.exchange.prompt, copy.exchange.reply)
+    assert frozenset() == other.finding.flags
+
+
+def test_failure_is_not_copied(bench: Bench) -> None:
+    """A turn of equal content as one that could not be judged is asked about."""
+    bench.server.script(completion(None, refusal="No."))
+    bench.keep(judged_turn(), replace(judged_turn(), turn_id="again", trace_id="again"))
+    bench.drain(settings=ScoreSettings(concurrency=1))
+    assert 2 == len(bench.server.asked)
+
+
+# A call of the server costs 140e-6 US dollars.
+_FIVE_CALLS = BudgetSettings(daily_usd=5 * 140e-6)
+
+
+@pytest.mark.parametrize("budget", [_FIVE_CALLS, BudgetSettings(monthly_usd=5 * 140e-6)])
+def test_budget(bench: Bench, budget: BudgetSettings) -> None:
+    """When the budget is spent the jobs left become unscored for that reason, and what is spent stays within it."""
+    bench.keep(*(judged_turn(name=str(number)) for number in range(20)))
+    scorer = bench.drain(settings=ScoreSettings(concurrency=1), budget=budget)
+    assert 5 == len(bench.server.asked)
+    reasons = [bench.reason(f"turn-{number}") for number in range(20)]
+    assert (5, 15) == (reasons.count(None), reasons.count(Reason.BUDGET))
+    assert "budget of $0.0007 is spent until" in scorer.health()["budget"]
+    assert {0.0007} == {round(gauge.value, 7) for gauge in scorer.gauges()}
+
+
+def test_budget_of_several_workers(bench: Bench) -> None:
+    """Workers with one store share the budget; it is exceeded by no more than the calls under way when it was spent."""
+    bench.keep(*(judged_turn(name=str(number)) for number in range(60)))
+    settings = ScoreSettings(concurrency=3)
+
+    async def live() -> None:
+        async with bench.judge() as one, bench.judge() as two:
+            scorers = [
+                bench.scorer(RELEVANCE, judge=judge, settings=settings, budget=_FIVE_CALLS, worker=name)
+                for judge, name in ((one, "one"), (two, "two"))
+            ]
+            await asyncio.gather(*(scorer.drain() for scorer in scorers))
+
+    asyncio.run(live())
+    assert 5 <= len(bench.server.asked) <= 5 + 2 * settings.concurrency
+    day = bench.now.replace(hour=0, minute=0)
+    spend = bench.store.spend(since=day, until=day + timedelta(days=1))
+    assert (len(bench.server.asked), pytest.approx(len(bench.server.asked) * 140e-6)) == (spend.calls, spend.usd)
+
+
+def test_next_day(bench: Bench) -> None:
+    """A day's budget is there again the next day, for the same process and after a restart."""
+    settings = ScoreSettings(concurrency=1)
+    bench.keep(*(judged_turn(name=str(number)) for number in range(7)))
+
+    async def live() -> None:
+        async with bench.judge() as judge:
+            scorer = bench.scorer(RELEVANCE, judge=judge, settings=settings, budget=_FIVE_CALLS)
+            await scorer.drain()
+            assert 5 == len(bench.server.asked)
+            bench.now += timedelta(days=1)
+            await asyncio.to_thread(bench.keep, *(judged_turn(name=f"next {number}") for number in range(7)))
+            await scorer.drain()
+            assert 10 == len(bench.server.asked)
+            assert {} != scorer.health()
+
+    asyncio.run(live())
+    bench.keep(*(judged_turn(name=f"restarted {number}") for number in range(3)))
+    bench.drain(settings=settings, budget=_FIVE_CALLS)
+    assert 10 == len(bench.server.asked)
+    assert Reason.BUDGET == bench.reason("turn-restarted 0")
+
+
+def test_lost_conversations_cost(bench: Bench) -> None:
+    """What was paid for a conversation that then broke off is in the books, though in no verdict."""
+    bench.server.script(completion("prose"), refusal(500))
+    bench.keep(judged_turn())
+    bench.drain()
+    assert bench.outcome() is None
+    day = bench.now.replace(hour=0, minute=0)
+    assert 1 == bench.store.spend(since=day, until=day + timedelta(days=1)).calls
+
+
+def test_equal_content_is_free(bench: Bench) -> None:
+    """A spent budget does not keep a verdict from a turn of equal content."""
+    bench.keep(judged_turn())
+    bench.drain(budget=BudgetSettings(daily_usd=140e-6))
+    bench.keep(replace(judged_turn(), turn_id="again", trace_id="again"), judged_turn(name="other"))
+    bench.drain(budget=BudgetSettings(daily_usd=140e-6))
+    assert isinstance(bench.outcome("again"), Verdict)
+    assert Reason.BUDGET == bench.reason("turn-other")
 
 
 def test_code_needs_no_judge(bench: Bench) -> None:
