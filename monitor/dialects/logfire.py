@@ -1,0 +1,79 @@
+"""Logfire's instrumentation of model clients: `request_data` and `response_data` as JSON, scopes `logfire.*`.
+
+A streamed answer comes as a log entry of its own, which Logfire records as a span without duration. Pending spans,
+which Logfire sends to show what is running, repeat the start of a span that comes again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from monitor.dialects import genai
+from monitor.reading.attributes import integer, is_mapping, mapping, text
+from monitor.reading.convention import Convention
+from monitor.reading.messages import heard, said
+from monitor.reading.payload import tidy
+from monitor.spans import Role, Span, Step
+
+NAME = "logfire"
+
+TABLE = genai.TABLE
+
+REQUEST, RESPONSE = "request_data", "response_data"
+PENDING = "pending_span"
+
+
+def claims(span: Span) -> bool:
+    """Return whether the span holds a client's request as Logfire records it, or is a pending one."""
+    kind = span.attributes.get("logfire.span_type")
+    return kind == PENDING or (REQUEST in span.attributes and (kind is not None or span.scope.startswith("logfire")))
+
+
+def role(span: Span) -> Role:
+    """Return what the request asks for."""
+    if span.attributes.get("logfire.span_type") == PENDING:
+        return Role.NOISE
+    if text(span.attributes, genai.OPERATION) == "embeddings":
+        return Role.EMBEDDING
+    request = mapping(span.attributes, REQUEST)
+    asks = any(key in request for key in ("messages", "prompt", "instructions", "stream", "system"))
+    return Role.LLM if asks or "gen_ai.response.model" in span.attributes or "input" not in request else Role.EMBEDDING
+
+
+def read(span: Span) -> Step:
+    """Translate one span; what it says in the words of OpenTelemetry GenAI fills the gaps."""
+    does = role(span)
+    step = TABLE.step(span, does, NAME)
+    request, response = mapping(span.attributes, REQUEST), mapping(span.attributes, RESPONSE)
+    step = replace(step, request_model=step.request_model or text(request, "model"))
+    if does is Role.EMBEDDING:
+        return replace(step, retrieval_query=text(request, "input"))
+    if does is not Role.LLM:
+        return step
+    given = said(request.get("system"), default="system")
+    given += said(request.get("messages") or request.get("prompt") or request.get("input"))
+    body = response.get("message") or response.get("combined_chunk_content") or response.get("text")
+    made = said(body, default="assistant")
+    spoken = genai.read(span)
+    usage = response.get("usage")
+    usage = usage if is_mapping(usage) else {}
+    return replace(
+        step,
+        messages=heard(given) or spoken.messages,
+        output=next((found for m in made if (found := tidy(m.content))), None) or spoken.output,
+        tool_calls=sum(m.tool_calls for m in made) or spoken.tool_calls,
+        input_tokens=step.input_tokens or integer(usage, "prompt_tokens", "input_tokens"),
+        output_tokens=step.output_tokens or integer(usage, "completion_tokens", "output_tokens"),
+        streaming=request.get("stream") is True or None,
+    )
+
+
+DIALECT = Convention(
+    name=NAME,
+    priority=65,
+    url="https://logfire.pydantic.dev/docs/integrations/llms/openai/",
+    versions="logfire 0.30 to 5",
+    claims=claims,
+    role=role,
+    read=read,
+)

@@ -1,0 +1,149 @@
+"""Pydantic AI's own spans, scope `pydantic-ai`, in all versions of its `InstrumentationSettings`.
+
+Model calls speak OpenTelemetry GenAI (version 1: messages as JSON in `events`, or as log records); a run keeps the
+whole conversation in one attribute, and where in it the run began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from monitor.dialects import genai
+from monitor.reading.attributes import integer, is_mapping, is_sequence, text
+from monitor.reading.convention import Convention
+from monitor.reading.documents import documents
+from monitor.reading.json_text import unwrap
+from monitor.reading.messages import Said, before_last_user, conversation, heard, said
+from monitor.reading.payload import answered, asked, tidy
+from monitor.spans import Attributes, AttributeValue, Role, Span, Step
+
+NAME = "pydantic_ai"
+
+TABLE = replace(
+    genai.TABLE,
+    request_model=("gen_ai.request.model", "model_name"),
+    facets=(*genai.TABLE.facets, ("agent", "agent_name")),
+)
+
+SCOPE = "pydantic-ai"
+CONVERSATIONS = ("pydantic_ai.all_messages", "all_messages_events")
+BEGAN_AT = "pydantic_ai.new_message_index"
+RESULT = "final_result"
+EVENTS = "events"
+TOOL_CALLS = (("tool_arguments", "tool_response"), ("gen_ai.tool.call.arguments", "gen_ai.tool.call.result"))
+"""Keys of arguments and result: versions 1 and 2, then 3 and later."""
+
+
+def claims(span: Span) -> bool:
+    """Return whether the span comes from the library, or keeps a run's conversation under its keys."""
+    return span.scope == SCOPE or any(key in span.attributes for key in CONVERSATIONS)
+
+
+def role(span: Span) -> Role:
+    """Return the role of the operation; up to version 2 runs and tools name none."""
+    if span.attributes.get("logfire.span_type") == "pending_span":
+        return Role.NOISE
+    named = text(span.attributes, genai.OPERATION)
+    if named is not None:
+        return genai.ROLES.get(named, Role.CHAIN)
+    if "agent_name" in span.attributes or any(key in span.attributes for key in (*CONVERSATIONS, RESULT)):
+        return Role.AGENT
+    return Role.TOOL if "gen_ai.tool.name" in span.attributes else Role.NOISE
+
+
+def read(span: Span) -> Step:
+    """Translate one span."""
+    found = role(span)
+    reader = _READERS.get(found)
+    if reader is not None:
+        return reader(TABLE.step(span, found, NAME), span.attributes)
+    step = replace(genai.read(span), role=found, dialect=NAME)
+    return _from_events(step, span.attributes) if found is Role.LLM else step
+
+
+def _run(step: Step, attributes: Attributes) -> Step:
+    earlier, new = _conversation(attributes)
+    asking = next((m for m in new if m.role == "user" and m.content.strip()), None)
+    query = asking.content.strip() if asking is not None else None
+    response, shapeless = _result(attributes)
+    if response is None and shapeless is None and step.error is None and RESULT not in attributes:
+        response = tidy(new[-1].content) if new and new[-1].role == "assistant" else None
+    return replace(
+        step,
+        query=query,
+        history=conversation(earlier) if query is not None else None,
+        response=response,
+        shapeless=shapeless,
+    )
+
+
+def _tool(step: Step, attributes: Attributes) -> Step:
+    given, made = next((keys for keys in TOOL_CALLS if keys[1] in attributes), TOOL_CALLS[0])
+    read = documents(unwrap(attributes.get(made)))
+    return replace(
+        step,
+        tool=text(attributes, "gen_ai.tool.name"),
+        retrieval_query=asked(unwrap(attributes.get(given))).query,
+        documents=None if read is None else read.citations,
+    )
+
+
+def _from_events(step: Step, attributes: Attributes) -> Step:
+    """Version 1: every message that went in is an event, and `gen_ai.choice` is what came out."""
+    listed = unwrap(attributes.get(EVENTS))
+    if step.messages or step.output or not is_sequence(listed):
+        return step
+    given = said([event for event in listed if not _is_choice(event)])
+    made = said([event for event in listed if _is_choice(event)], default="assistant")
+    return replace(
+        step,
+        messages=heard(given),
+        output=next((found for m in made if (found := tidy(m.content))), None),
+        tool_calls=sum(m.tool_calls for m in made),
+    )
+
+
+_READERS: Mapping[Role, Callable[[Step, Attributes], Step]] = {
+    Role.AGENT: _run,
+    Role.TOOL: _tool,
+}
+
+
+def _conversation(attributes: Attributes) -> tuple[tuple[Said, ...], tuple[Said, ...]]:
+    """The messages before the run and those of the run; without an index the last question begins the run."""
+    for key in CONVERSATIONS:
+        listed = unwrap(attributes.get(key))
+        if is_sequence(listed):
+            began = integer(attributes, BEGAN_AT)
+            if began is not None:
+                return said(listed[:began]), said(listed[began:])
+            whole = said(listed)
+            earlier, _ = before_last_user(whole)
+            return earlier, whole[len(earlier) :]
+    return (), ()
+
+
+def _result(attributes: Attributes) -> tuple[str | None, str | None]:
+    """The result as text, else compact JSON of a structured one in which no answer was found."""
+    written = text(attributes, RESULT)
+    made = unwrap(written)
+    if is_mapping(made) or is_sequence(made):
+        found = answered(made)
+        return found.response, found.shapeless
+    return tidy(written or ""), None
+
+
+def _is_choice(event: AttributeValue) -> bool:
+    return is_mapping(event) and event.get("event.name") == genai.CHOICE
+
+
+DIALECT = Convention(
+    name=NAME,
+    priority=60,
+    url="https://ai.pydantic.dev/logfire/",
+    versions="pydantic-ai 0.1 to 2, instrumentation versions 1 to 5",
+    claims=claims,
+    role=role,
+    read=read,
+)
