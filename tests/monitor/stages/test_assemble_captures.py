@@ -32,6 +32,8 @@ RECEIVED = datetime(2026, 11, 29, 23, 0, tzinfo=UTC)
 # What a capture cannot give: a failing turn's model, which stands only in the reply to the turn before (graph, nested);
 # turns of which nothing but the retrieval was recorded (otel-genai-llamaindex).
 EXPECTED = {
+    "azure-ai-inference": 1.0,
+    "azure-ai-projects-responses": 1.0,
     "multimodal-genai-openai": 1.0,
     "multimodal-openai-v2-latest": 1.0,
     "multimodal-openai-v2-legacy": 1.0,
@@ -58,6 +60,7 @@ EXPECTED = {
     "pydantic-ai-logfire": 1.0,
     "pydantic-ai-otel": 1.0,
     "pydantic-ai-otel-conversation": 1.0,
+    "semantic-kernel": 1.0,
     "vercel-ai-sdk-4": 1.0,
     "vercel-ai-sdk-7": 1.0,
 }

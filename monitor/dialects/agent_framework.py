@@ -1,0 +1,53 @@
+"""Microsoft Agent Framework: OpenTelemetry GenAI for agents, models and tools, and spans of its workflow engine.
+
+A workflow run wraps the agents in it; executors and messages between them say nothing of a turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from monitor.dialects import genai
+from monitor.reading.attributes import text
+from monitor.reading.convention import Convention
+from monitor.spans import Role, Span, Step
+
+NAME = "agent_framework"
+
+TABLE = replace(genai.TABLE, facets=(*genai.TABLE.facets, ("agent", "workflow.name")))
+
+SCOPES = ("agent_framework", "Microsoft.Agents.AI", "Experimental.Microsoft.Agents.AI", "Microsoft.Agents.AI.Workflows")
+WORKFLOWS = {"workflow.run": Role.CHAIN, "workflow_invoke": Role.CHAIN}
+"""Names of spans around a whole run, in Python and in .NET."""
+
+
+def claims(span: Span) -> bool:
+    """Return whether the span comes from one of the framework's tracers."""
+    return span.scope.startswith(SCOPES)
+
+
+def role(span: Span) -> Role:
+    """Return the role of the span's operation, else what its place in a workflow is."""
+    operation = text(span.attributes, genai.OPERATION)
+    if operation is not None:
+        return genai.ROLES.get(operation, Role.CHAIN)
+    return WORKFLOWS.get(span.name.partition(" ")[0], Role.NOISE)
+
+
+def read(span: Span) -> Step:
+    """Translate one span."""
+    does = role(span)
+    if text(span.attributes, genai.OPERATION) is None:
+        return TABLE.step(span, does, NAME)
+    return replace(genai.read(span), role=does, dialect=NAME)
+
+
+DIALECT = Convention(
+    name=NAME,
+    priority=85,
+    url="https://learn.microsoft.com/en-us/agent-framework/user-guide/agents/agent-observability",
+    versions="agent-framework 1.0 to 1.23 for Python, Microsoft.Agents.AI for .NET",
+    claims=claims,
+    role=role,
+    read=read,
+)

@@ -1,0 +1,87 @@
+"""Azure SDKs (`azure-ai-inference`, `-projects`, `-agents`): OpenTelemetry GenAI and operations of their own.
+
+Content stands in span events whose attribute `gen_ai.event.content` is JSON text, or in GenAI attributes (projects 2).
+Agents of the service run apart from the app: a message is put into a thread by one span and answered in another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from monitor.dialects import genai
+from monitor.reading.attributes import text
+from monitor.reading.convention import Convention
+from monitor.reading.payload import tidy
+from monitor.spans import Role, Span, Step
+
+NAME = "azure_ai"
+
+TABLE = replace(genai.TABLE, session_id=("gen_ai.conversation.id", "gen_ai.thread.id"))
+
+SYSTEMS = ("az.ai.", "azure.ai.", "microsoft.foundry")
+"""Beginnings of `gen_ai.system` and `gen_ai.provider.name`."""
+PUTS = "create_message"
+ROLES = {
+    **genai.ROLES,
+    "responses": Role.LLM,
+    "process_thread_run": Role.LLM,
+    "start_thread_run": Role.LLM,
+    PUTS: Role.CHAIN,
+    "create_thread": Role.NOISE,
+    "create_conversation": Role.NOISE,
+    "get_thread_run": Role.NOISE,
+    "list_messages": Role.NOISE,
+    "list_conversation_items": Role.NOISE,
+    "list_run_steps": Role.NOISE,
+    "submit_tool_outputs": Role.NOISE,
+    "update_agent": Role.NOISE,
+    "delete_agent": Role.NOISE,
+    "update_thread": Role.NOISE,
+    "delete_thread": Role.NOISE,
+}
+
+
+def claims(span: Span) -> bool:
+    """Return whether a GenAI operation of one of these SDKs is described."""
+    named = (text(span.attributes, "gen_ai.system"), text(span.attributes, "gen_ai.provider.name"))
+    return any(name is not None and name.startswith(SYSTEMS) for name in named)
+
+
+def role(span: Span) -> Role:
+    """Return the role of the span's operation."""
+    operation = text(span.attributes, genai.OPERATION)
+    return genai.role(span) if operation is None else ROLES.get(operation, Role.CHAIN)
+
+
+def read(span: Span) -> Step:
+    """Translate one span."""
+    does = role(span)
+    puts = text(span.attributes, genai.OPERATION) == PUTS
+    if does is not Role.LLM and not puts:
+        return replace(genai.read(span), role=does, dialect=NAME)
+    # The same events, whatever the operation is called.
+    spoken = genai.read(replace(span, attributes={**span.attributes, genai.OPERATION: "chat"}))
+    if not puts:
+        session = text(span.attributes, *TABLE.session_id) or spoken.session_id
+        return _with_reply(replace(spoken, span=span, dialect=NAME, session_id=session))
+    asked = next((m.content for m in reversed(spoken.messages or ()) if m.role == "user" and m.content), None)
+    return replace(TABLE.step(span, does, NAME), query=asked)
+
+
+def _with_reply(step: Step) -> Step:
+    """Agents of the service reply with a message in the thread, not with a choice."""
+    said = step.messages or ()
+    if step.output is not None or step.tool_calls or not said or said[-1].role != "assistant":
+        return step
+    return replace(step, messages=said[:-1], output=tidy(said[-1].content))
+
+
+DIALECT = Convention(
+    name=NAME,
+    priority=90,
+    url="https://learn.microsoft.com/en-us/azure/ai-foundry/how-to/develop/trace-agents-sdk",
+    versions="azure-ai-inference 1.0b9, azure-ai-agents 1, azure-ai-projects 1 to 2.10",
+    claims=claims,
+    role=role,
+    read=read,
+)

@@ -1,0 +1,74 @@
+"""Semantic Kernel: OpenTelemetry GenAI with older operation names, and content in log records of its own loggers.
+
+Up to 1.37 model calls are `chat.completions` and an agent's messages stand under `gen_ai.agent.invocation_*`. Spans of
+the loop around tool calls and of kernel functions without an operation say nothing of a turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from monitor.dialects import genai
+from monitor.reading.attributes import text
+from monitor.reading.convention import Convention
+from monitor.spans import AttributeValue, Role, Span, Step
+
+NAME = "semantic_kernel"
+
+TABLE = genai.TABLE
+
+SCOPES = ("semantic_kernel", "Microsoft.SemanticKernel")
+ROLES = {
+    **genai.ROLES,
+    "chat.completions": Role.LLM,
+    "chat.streaming_completions": Role.LLM,
+    "text.completions": Role.LLM,
+    "text.streaming_completions": Role.LLM,
+}
+FORMER = {
+    "gen_ai.agent.invocation_input": genai.INPUT,
+    "gen_ai.agent.invocation_output": genai.OUTPUT,
+    "gen_ai.tool.arguments": "gen_ai.tool.call.arguments",
+    "gen_ai.tool.result": "gen_ai.tool.call.result",
+}
+"""Keys of releases up to 1.37, and what they are called now."""
+
+
+def claims(span: Span) -> bool:
+    """Return whether the span comes from one of the library's tracers."""
+    return span.scope.startswith(SCOPES)
+
+
+def role(span: Span) -> Role:
+    """Return the role of the span's operation; without one it is part of the machinery."""
+    operation = text(span.attributes, genai.OPERATION)
+    return Role.NOISE if operation is None else ROLES.get(operation, Role.CHAIN)
+
+
+def read(span: Span) -> Step:
+    """Translate one span under the names of today."""
+    does = role(span)
+    renamed: dict[str, AttributeValue] = {
+        now: span.attributes[former]
+        for former, now in FORMER.items()
+        if former in span.attributes and not span.attributes.get(now)
+    }
+    if does is Role.LLM:
+        renamed[genai.OPERATION] = "chat"
+    step = genai.read(replace(span, attributes={**span.attributes, **renamed}) if renamed else span)
+    return replace(step, span=span, role=does, dialect=NAME, streaming=_streams(span) or step.streaming)
+
+
+def _streams(span: Span) -> bool:
+    return "streaming" in str(span.attributes.get(genai.OPERATION, ""))
+
+
+DIALECT = Convention(
+    name=NAME,
+    priority=80,
+    url="https://learn.microsoft.com/en-us/semantic-kernel/concepts/enterprise-readiness/observability/",
+    versions="semantic-kernel 1.19 to 1.45 for Python, Microsoft.SemanticKernel 1.x for .NET",
+    claims=claims,
+    role=role,
+    read=read,
+)
