@@ -41,7 +41,8 @@ T = TypeVar("T")
 _FAILED, _USAGE, _INTERRUPTED = 1, 2, 130
 _DEFAULT_FILE = Path("rag-monitor.yaml")
 _TABLE_ROWS = 50
-_PIPE_WIDTH = 200
+_PIPE_WIDTH = 1000
+"""Where there is no terminal no line is broken, so that `grep` finds whole ones."""
 _BY = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(weeks=1)}
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 _FORMAT = click.option(
