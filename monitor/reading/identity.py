@@ -41,6 +41,8 @@ _USERS = (
     "confident.trace.user_id",
     "mlflow.trace.user",
 )
+_QUOTED = re.compile(r'"[^"\\]+"')
+"""MLflow writes every value as JSON."""
 _SESSION_METADATA = ("session_id", "thread_id", "conversation_id")
 _UUID7 = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 """RFC 9562 section 5.7: the first 48 bits are Unix time in milliseconds."""
@@ -63,7 +65,8 @@ def user(attributes: Attributes) -> str | None:
 
 def _first(attributes: Attributes, keys: tuple[str, ...]) -> str | None:
     # Asked of every span several times, and most carry none of the keys.
-    return None if attributes.keys().isdisjoint(keys) else text(attributes, *keys)
+    found = None if attributes.keys().isdisjoint(keys) else text(attributes, *keys)
+    return found[1:-1] if found is not None and _QUOTED.fullmatch(found) else found
 
 
 def _minted(attributes: Attributes, conversation: str) -> bool:
