@@ -43,6 +43,7 @@ ROLES = {
     "text_completion": Role.LLM,
     "generate_content": Role.LLM,
     "embeddings": Role.EMBEDDING,
+    "embedding": Role.EMBEDDING,
     "retrieval": Role.RETRIEVAL,
     "rerank": Role.RERANK,
     "execute_tool": Role.TOOL,
@@ -145,6 +146,12 @@ def _tool(step: Step, attributes: Attributes) -> Step:
     )
 
 
+def _embedding(step: Step, attributes: Attributes) -> Step:
+    """A single text that was embedded is what somebody searched for; several are a corpus."""
+    texts = [m.content for m in _messages(attributes)[0] if m.content]
+    return replace(step, retrieval_query=texts[0].strip()) if len(texts) == 1 else step
+
+
 _READERS: Mapping[Role, Callable[[Step, Attributes], Step]] = {
     Role.LLM: _model_call,
     Role.AGENT: _agent,
@@ -152,6 +159,7 @@ _READERS: Mapping[Role, Callable[[Step, Attributes], Step]] = {
     Role.RETRIEVAL: _retrieval,
     Role.RERANK: _retrieval,
     Role.TOOL: _tool,
+    Role.EMBEDDING: _embedding,
 }
 
 

@@ -41,6 +41,7 @@ def step(make: Make, attributes: Attributes, *events: Event) -> Step:
         ("text_completion", Role.LLM),
         ("generate_content", Role.LLM),
         ("embeddings", Role.EMBEDDING),
+        ("embedding", Role.EMBEDDING),
         ("retrieval", Role.RETRIEVAL),
         ("execute_tool", Role.TOOL),
         ("invoke_agent", Role.AGENT),

@@ -1,0 +1,173 @@
+"""Haystack's own tracing: `haystack.pipeline.run`, `haystack.component.run` and, for agents, `haystack.agent.run`.
+
+All components share one span name, their class tells what they do. Content is JSON text and off unless the app sets
+HAYSTACK_CONTENT_TRACING_ENABLED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from monitor.reading.attributes import integer, is_mapping, is_sequence, text
+from monitor.reading.convention import Convention, Table
+from monitor.reading.documents import documents
+from monitor.reading.json_text import unwrap
+from monitor.reading.messages import heard, said
+from monitor.reading.payload import answered, asked, tidy
+from monitor.spans import Attributes, AttributeValue, Role, Span, Step
+
+NAME = "haystack"
+
+TABLE = Table(facets=(("pipeline", "haystack.pipeline.name"),))
+
+TYPE = "haystack.component.type"
+INPUT, OUTPUT = "haystack.component.input", "haystack.component.output"
+WHOLE = (
+    ("haystack.pipeline.input_data", "haystack.pipeline.output_data"),
+    ("haystack.agent.input", "haystack.agent.output"),
+)
+COMPONENTS = (
+    ("Retriever", Role.RETRIEVAL),
+    ("Ranker", Role.RERANK),
+    ("Joiner", Role.RERANK),
+    ("Generator", Role.LLM),
+    ("Embedder", Role.EMBEDDING),
+    ("ToolInvoker", Role.TOOL),
+    ("Agent", Role.AGENT),
+)
+"""Ends of component classes and what they do; all others prepare, clean or write."""
+
+
+def claims(span: Span) -> bool:
+    """Return whether the span is one of Haystack's."""
+    return TYPE in span.attributes or span.name.startswith("haystack.")
+
+
+def role(span: Span) -> Role:
+    """Return the role of the component's class, or of what wraps components."""
+    if span.name.startswith("haystack.component."):
+        kind = str(span.attributes.get(TYPE, ""))
+        return next((does for end, does in COMPONENTS if kind.endswith(end)), Role.NOISE)
+    if span.name == "haystack.agent.run":
+        return Role.AGENT
+    return Role.CHAIN if span.name.endswith("pipeline.run") else Role.NOISE
+
+
+def read(span: Span) -> Step:
+    """Translate one span."""
+    step = TABLE.step(span, role(span), NAME)
+    reader = _READERS.get(step.role)
+    return step if reader is None else reader(step, span.attributes)
+
+
+def _chain(step: Step, attributes: Attributes) -> Step:
+    keys = next((keys for keys in WHOLE if keys[0] in attributes or keys[1] in attributes), (INPUT, OUTPUT))
+    ask, answer = asked(_named(unwrap(attributes.get(keys[0])))), answered(_named(unwrap(attributes.get(keys[1]))))
+    return replace(
+        step,
+        query=ask.query,
+        history=ask.history,
+        response=answer.response,
+        documents=answer.documents,
+        unsure=frozenset() if ask.query_certain else frozenset({"query"}),
+    )
+
+
+def _model_call(step: Step, attributes: Attributes) -> Step:
+    given, made = _named(unwrap(attributes.get(INPUT))), _named(unwrap(attributes.get(OUTPUT)))
+    prompt = (given.get("messages") or given.get("prompt")) if is_mapping(given) else given
+    replies = made.get("replies") if is_mapping(made) else made
+    spoken = said(replies[:1] if is_sequence(replies) else replies, default="assistant")
+    meta = _meta(made)
+    usage = meta.get("usage")
+    usage = usage if is_mapping(usage) else {}
+    return replace(
+        step,
+        messages=heard(said(prompt)),
+        output=next((found for m in spoken if (found := tidy(m.content))), None),
+        tool_calls=sum(m.tool_calls for m in spoken) + _calls(replies),
+        model=text(meta, "model"),
+        input_tokens=integer(usage, "prompt_tokens", "input_tokens"),
+        output_tokens=integer(usage, "completion_tokens", "output_tokens"),
+    )
+
+
+def _retrieval(step: Step, attributes: Attributes) -> Step:
+    given = unwrap(attributes.get(INPUT))
+    read = documents(unwrap(attributes.get(OUTPUT)), trusted=True)
+    return replace(step, retrieval_query=asked(given).query, documents=None if read is None else read.citations)
+
+
+def _embedding(step: Step, attributes: Attributes) -> Step:
+    given = unwrap(attributes.get(INPUT))
+    query = text(given, "text") if is_mapping(given) else None
+    return replace(step, retrieval_query=query, model=text(_meta(unwrap(attributes.get(OUTPUT))), "model"))
+
+
+def _tool(step: Step, attributes: Attributes) -> Step:
+    """Results stand in tool messages: `{"tool_messages": [{"content": [{"tool_call_result": {...}}]}]}`."""
+    found = [_result(part) for part in _parts(unwrap(attributes.get(OUTPUT)))]
+    read = next((docs for result in found if (docs := documents(unwrap(result))) is not None), None)
+    return replace(step, documents=None if read is None else read.citations)
+
+
+_READERS: Mapping[Role, Callable[[Step, Attributes], Step]] = {
+    Role.CHAIN: _chain,
+    Role.AGENT: _chain,
+    Role.LLM: _model_call,
+    Role.RETRIEVAL: _retrieval,
+    Role.RERANK: _retrieval,
+    Role.EMBEDDING: _embedding,
+    Role.TOOL: _tool,
+}
+
+
+def _named(value: AttributeValue) -> AttributeValue:
+    """The value with the keys of Haystack's messages before 2.9 (`_role`, `_content`) as they are called now."""
+    if is_mapping(value):
+        return {key[1:] if key in {"_role", "_content", "_meta"} else key: _named(held) for key, held in value.items()}
+    return [_named(held) for held in value] if is_sequence(value) else value
+
+
+def _meta(made: AttributeValue) -> Mapping[str, AttributeValue]:
+    """What the model said of its reply: beside the replies, or in a chat message."""
+    if not is_mapping(made):
+        return {}
+    listed = made.get("meta")
+    if is_sequence(listed) and listed:
+        listed = listed[0]
+    if is_mapping(listed):
+        return listed
+    replies = made.get("replies")
+    first = replies[0] if is_sequence(replies) and replies else None
+    held = first.get("meta") if is_mapping(first) else None
+    return held if is_mapping(held) else {}
+
+
+def _parts(made: AttributeValue) -> tuple[Mapping[str, AttributeValue], ...]:
+    messages = _named(made.get("tool_messages")) if is_mapping(made) else None
+    contents = [m.get("content") for m in messages if is_mapping(m)] if is_sequence(messages) else []
+    return tuple(part for content in contents if is_sequence(content) for part in content if is_mapping(part))
+
+
+def _result(part: Mapping[str, AttributeValue]) -> AttributeValue:
+    held = part.get("tool_call_result")
+    return held.get("result") if is_mapping(held) else None
+
+
+def _calls(replies: AttributeValue) -> int:
+    first = replies[0] if is_sequence(replies) and replies else None
+    content = first.get("content") if is_mapping(first) else None
+    return sum("tool_call" in part for part in content if is_mapping(part)) if is_sequence(content) else 0
+
+
+DIALECT = Convention(
+    name=NAME,
+    priority=72,
+    url="https://docs.haystack.deepset.ai/docs/tracing",
+    versions="haystack-ai 2.2 to 2.20",
+    claims=claims,
+    role=role,
+    read=read,
+)

@@ -1,0 +1,146 @@
+"""Spring AI's observations, as its documentation describes them: `spring.ai.kind`, and GenAI names for model calls.
+
+Since 1.0 prompts, answers and found documents go to the application's log when switched on, never to spans; before,
+they were span attributes and events. A trace of a current release usually has the text that was searched for, no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from monitor.dialects import genai
+from monitor.model import Message
+from monitor.reading.attributes import is_sequence, text, visible
+from monitor.reading.convention import Convention
+from monitor.reading.documents import documents
+from monitor.reading.json_text import unwrap
+from monitor.reading.payload import asked, tidy
+from monitor.spans import Attributes, AttributeValue, Role, Span, Step
+
+NAME = "spring_ai"
+
+TABLE = replace(
+    genai.TABLE,
+    session_id=("spring.ai.chat.client.conversation.id", "gen_ai.conversation.id"),
+    retrieval_query=("db.vector.query.content",),
+    streaming=("spring.ai.chat.client.stream",),
+    facets=(
+        *genai.TABLE.facets,
+        ("top_k", "db.vector.query.top_k"),
+        ("index", "db.collection.name"),
+        ("search_metric", "db.search.similarity_metric"),
+    ),
+)
+
+KIND = "spring.ai.kind"
+ROLES = {
+    "chat_client": Role.CHAIN,
+    "advisor": Role.NOISE,
+    "vector_store": Role.RETRIEVAL,
+    "tool_call": Role.TOOL,
+}
+SCOPE = "org.springframework"
+PROMPTS = ("gen_ai.prompt", "spring.ai.chat.client.user.text")
+COMPLETION = "gen_ai.completion"
+CONTENT_EVENTS = ("gen_ai.content.prompt", "gen_ai.content.completion", "db.vector.content.query.response")
+_SEARCHES = {"query", "similarity_search"}
+
+
+def claims(span: Span) -> bool:
+    """Return whether the span is an observation of Spring AI, or a GenAI one that Spring's tracer recorded."""
+    attributes = span.attributes
+    return KIND in attributes or (span.scope.startswith(SCOPE) and genai.OPERATION in attributes)
+
+
+def role(span: Span) -> Role:
+    """Return the role of the observation's kind; writing to a vector store is no retrieval."""
+    kind = text(span.attributes, KIND)
+    if kind is None:
+        return genai.role(span)
+    does = ROLES.get(kind, Role.NOISE)
+    wrote = text(span.attributes, "db.operation.name") or "query"
+    return Role.DB if does is Role.RETRIEVAL and wrote not in _SEARCHES else does
+
+
+def read(span: Span) -> Step:
+    """Translate one span; content in span events is read as the attributes that they carry."""
+    fields: dict[str, AttributeValue] = dict(span.attributes)
+    for event in span.events:
+        if event.name in CONTENT_EVENTS:
+            fields |= {key: held for key, held in event.attributes.items() if not fields.get(key)}
+    does = role(span)
+    reader = _READERS.get(does)
+    return TABLE.step(span, does, NAME) if reader is None else reader(TABLE.step(span, does, NAME), fields)
+
+
+def _chain(step: Step, fields: Attributes) -> Step:
+    asks = _texts(fields, *PROMPTS)
+    return replace(step, query=asks[-1] if asks else None, response=_answer(fields))
+
+
+def _model_call(step: Step, fields: Attributes) -> Step:
+    """The prompt is a list of texts without roles, of which the last is the person's."""
+    asks = _texts(fields, "gen_ai.prompt")
+    if not asks and not fields.get(COMPLETION):
+        spoken = genai.read(step.span)
+        return replace(spoken, dialect=NAME)
+    messages = [*(Message(role="system", content=held) for held in asks[:-1])]
+    messages += [Message(role="user", content=held) for held in asks[-1:]]
+    return replace(step, messages=tuple(messages), output=_answer(fields))
+
+
+def _retrieval(step: Step, fields: Attributes) -> Step:
+    found = fields.get("db.vector.query.response.documents")
+    if found is None:
+        # The event of milestone releases calls the texts found what the attribute calls the text searched for.
+        event = next((e for e in step.span.events if e.name == CONTENT_EVENTS[2]), None)
+        found = event.attributes.get("db.vector.query.content") if event is not None else None
+    read = documents(unwrap(found), trusted=True)
+    return replace(step, documents=None if read is None else read.citations)
+
+
+def _tool(step: Step, fields: Attributes) -> Step:
+    read = documents(unwrap(fields.get("spring.ai.tool.call.result")))
+    return replace(
+        step,
+        tool=text(fields, "spring.ai.tool.definition.name", "gen_ai.tool.name"),
+        retrieval_query=asked(unwrap(fields.get("spring.ai.tool.call.arguments"))).query,
+        documents=None if read is None else read.citations,
+    )
+
+
+_READERS: Mapping[Role, Callable[[Step, Attributes], Step]] = {
+    Role.CHAIN: _chain,
+    Role.LLM: _model_call,
+    Role.RETRIEVAL: _retrieval,
+    Role.TOOL: _tool,
+}
+
+
+def _texts(fields: Attributes, *keys: str) -> Sequence[str]:
+    """The texts of the first key that holds any: an array, a printed array, or one text."""
+    for key in keys:
+        listed = unwrap(fields.get(key))
+        if is_sequence(listed):
+            return [one for one in listed if isinstance(one, str) and one.strip()]
+        one = visible(fields, key)
+        if one is not None:
+            return [one]
+    return ()
+
+
+def _answer(fields: Attributes) -> str | None:
+    made = _texts(fields, COMPLETION)
+    return tidy(made[0]) if made else None
+
+
+DIALECT = Convention(
+    name=NAME,
+    priority=55,
+    url="https://docs.spring.io/spring-ai/reference/observability/index.html",
+    versions="Spring AI 1.0 milestones to 1.1, from documents only",
+    claims=claims,
+    role=role,
+    read=read,
+)
