@@ -32,19 +32,20 @@ class Cited:
 def retrieved(nodes: Sequence[Node]) -> tuple[Citation, ...] | None:
     """Return the documents of the first of these that lists any, in order of preference.
 
-    Rerankers (what they kept), outermost retrievals, tool results of that shape, databases, chains that were handed
-    documents. Several of a kind add up; the same document counts once, where it stands first.
+    Rerankers (what they kept), outermost retrievals, tool results of that shape, chains that were handed documents,
+    databases (what they found before the app chose from it). Several of a kind add up; the same document counts once,
+    where it stands first.
     """
     outer = _outermost(nodes, _RETRIEVING)
     kept = _narrowed([node.step for node in outer if node.step and node.role is Role.RERANK])
     found = _together(node.step for node in outer if node.step and node.role is Role.RETRIEVAL)
     if kept is not None:
         return _completed(kept, found or ())
-    for roles in (frozenset((Role.TOOL,)), frozenset((Role.DB,))):
-        found = found if found is not None else _together(n.step for n in _outermost(nodes, roles) if n.step)
+    if found is None:
+        found = _of_role(nodes, Role.TOOL)
     if found is None:
         found = _handed(step for node in nodes if node.role in WRAPPERS and (step := node.step) is not None)
-    return found
+    return _of_role(nodes, Role.DB) if found is None else found
 
 
 def cited(documents: tuple[Citation, ...] | None, messages: Sequence[Message] | None, *, cut: bool) -> Cited:
@@ -81,6 +82,10 @@ def _seen(citation: Citation, prompt: str) -> bool | None:
     if citation.content:
         return occurs(citation.content, prompt)
     return flat(citation.id) in prompt if citation.id else None
+
+
+def _of_role(nodes: Sequence[Node], role: Role) -> tuple[Citation, ...] | None:
+    return _together(node.step for node in _outermost(nodes, frozenset((role,))) if node.step)
 
 
 def _outermost(nodes: Sequence[Node], roles: frozenset[Role]) -> list[Node]:

@@ -53,6 +53,7 @@ EXPECTED = {
     "openinference-openai-manual": 1.0,
     "openinference-openai-multiturn-trace-grpc": 1.0,
     "openinference-openai-responses": 1.0,
+    "openllmetry-openai-chroma": 1.0,
     "otel-genai-langchain-agent+genai-openai": 1.0,
     "otel-genai-llamaindex": 0.94,
     "otel-openai-v2-latest-event": 1.0,

@@ -1,0 +1,105 @@
+"""Vector databases: what a query found, on span events (OpenLLMetry), and which collection was asked.
+
+Known are Chroma, Pinecone, Milvus and others as OpenLLMetry describes them, Qdrant, OpenLIT's `vectordb` operations
+(which say how many rows came back, not which), and Spring AI's vector stores.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from monitor.reading.attributes import is_mapping
+from monitor.reading.convention import Convention, Table
+from monitor.reading.documents import Documents, documents
+from monitor.reading.json_text import unwrap
+from monitor.spans import AttributeValue, Event, Role, Span, Step
+
+NAME = "vector_db"
+
+TABLE = Table(
+    retrieval_query=("db.vector.query.content",),
+    facets=(
+        ("index", "db.collection.name"),
+        ("index", "db.chroma.collection.name"),
+        ("index", "qdrant.search.collection_name"),
+        ("index", "qdrant.query.collection_name"),
+        ("index", "qdrant.search_batch.collection_name"),
+        ("index", "db.milvus.search.collection_name"),
+        ("index", "db.weaviate.collection.name"),
+        ("top_k", "db.vector.query.top_k"),
+        ("top_k", "db.chroma.query.n_results"),
+        ("top_k", "db.pinecone.query.top_k"),
+        ("top_k", "db.milvus.search.limit"),
+    ),
+)
+
+_SYSTEMS = frozenset((
+    "chroma", "chromadb", "qdrant", "pinecone", "weaviate", "milvus", "lancedb", "marqo", "vespa", "pgvector",
+    "astra", "astradb", "faiss", "vald", "deeplake", "turbopuffer",
+))  # fmt: skip
+_SCOPES = re.compile(
+    r"(?:opentelemetry\.instrumentation\.|openlit\.instrumentation\.)?"
+    r"(?:chroma(?:db)?|qdrant(?:[_-]client)?|pinecone|weaviate|milvus|pymilvus|lancedb|marqo|astra)"
+)
+_RESULT = re.compile(r"db\.(?:\w+\.)?(?:query|search|retrieve)\.result")
+_PREFIX = re.compile(r"(?:db\.)?(?:\w+\.)?(?:query|search|retrieve)\.result\.")
+_FOUND = ("db.vector.query.response.documents", "db.retrieval.documents")
+_SPRING_EVENT, _SPRING_CONTENT = "db.vector.content.query.response", "db.vector.query.content"
+
+
+def claims(span: Span) -> bool:
+    """Return whether the span is an operation on a vector database; other databases are only transport."""
+    attributes = span.attributes
+    system = str(attributes.get("db.system.name") or attributes.get("db.system") or "").lower()
+    if system in _SYSTEMS or attributes.get("gen_ai.operation.name") == "vectordb":
+        return True
+    if any(key.startswith("db.vector.") for key in attributes):
+        return True
+    return any(_RESULT.fullmatch(event.name) for event in span.events) or (
+        bool(_SCOPES.fullmatch(span.scope)) and any(key.startswith("db.") for key in attributes)
+    )
+
+
+def role(span: Span) -> Role:  # noqa: ARG001 -- every span of this kind does the same
+    """Return that the span asks or fills a database."""
+    return Role.DB
+
+
+def read(span: Span) -> Step:
+    """Translate one operation; documents are known only when it says which ones it found."""
+    step = TABLE.step(span, Role.DB, NAME)
+    read = _from_events(span.events)
+    for key in _FOUND:
+        if read is None and key in span.attributes:
+            read = documents(unwrap(span.attributes[key]), trusted=True)
+    if read is None:
+        return step
+    flags = step.flags | {"metadata_unread"} if read.damaged else step.flags
+    return replace(step, documents=read.citations, flags=flags)
+
+
+def _from_events(events: Sequence[Event]) -> Documents | None:
+    """One event per result, or one event with the texts of all."""
+    rows: list[AttributeValue] = []
+    for event in events:
+        if _RESULT.fullmatch(event.name):
+            fields = {_PREFIX.sub("", key): value for key, value in event.attributes.items() if _PREFIX.match(key)}
+            entity = unwrap(fields.get("entity"))
+            rows.append({**(entity if is_mapping(entity) else {}), **fields})
+        elif event.name == _SPRING_EVENT:
+            held = event.attributes.get(_SPRING_CONTENT)
+            rows += [held] if isinstance(held, str) else list(held) if isinstance(held, list | tuple) else []
+    return documents(rows, trusted=True) if rows else None
+
+
+DIALECT = Convention(
+    name=NAME,
+    priority=106,
+    url="https://opentelemetry.io/docs/specs/semconv/database/",
+    versions="OpenLLMetry 0.33 to 0.62, OpenLIT 1.34 to 1.45, Spring AI 1.0",
+    claims=claims,
+    role=role,
+    read=read,
+)

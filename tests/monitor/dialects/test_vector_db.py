@@ -1,0 +1,92 @@
+"""Operations on vector databases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from monitor.dialects.vector_db import DIALECT
+from monitor.spans import Attributes, AttributeValue, Role
+
+if TYPE_CHECKING:
+    from tests.monitor.conftest import Make, Read
+
+
+@pytest.mark.parametrize(
+    ("attributes", "scope", "claimed"),
+    [
+        ({"db.system": "chroma"}, "app", True),
+        ({"db.system.name": "Qdrant"}, "app", True),
+        ({"db.vector.query.top_k": 3}, "app", True),
+        ({"gen_ai.operation.name": "vectordb", "db.system.name": "chroma"}, "openlit.instrumentation.chroma", True),
+        ({"db.operation": "query"}, "opentelemetry.instrumentation.milvus", True),
+        ({"db.system": "postgresql", "db.statement": "select 1"}, "opentelemetry.instrumentation.asyncpg", False),
+        ({"gen_ai.operation.name": "chat"}, "openlit.instrumentation.openai", False),
+    ],
+)
+def test_databases(make: Make, attributes: Attributes, scope: str, claimed: bool) -> None:  # noqa: FBT001 -- a case
+    """Databases of vectors are told from others, which say nothing of a turn."""
+    assert claimed == DIALECT.claims(make.span(1, attributes, scope=scope))
+
+
+def test_what_a_query_found(make: Make) -> None:
+    """One event per result, nearest first; a distance is not a similarity."""
+    result: dict[str, AttributeValue] = {
+        "db.query.result.id": "a",
+        "db.query.result.distance": 0.25,
+        "db.query.result.metadata": '{"title": "T"}',
+        "db.query.result.document": "Text.",
+    }
+    read = DIALECT.read(make.span(1, {"db.system": "chroma"}, events=[make.event("db.query.result", result)]))
+    assert read.documents is not None
+    (found,) = read.documents
+    assert (Role.DB, "a", "Text.", 0.25, "distance", "T") == (
+        read.role,
+        found.id,
+        found.content,
+        found.score,
+        found.score_kind,
+        found.title,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("db.search.result", {"db.search.result.id": "a", "db.search.result.entity": '{"text": "Text."}'}),
+        ("db.pinecone.query.result", {"db.query.result.id": "a", "db.query.result.metadata": '{"text": "Text."}'}),
+        ("db.vector.content.query.response", {"db.vector.query.content": ["Text."]}),
+    ],
+)
+def test_other_events(make: Make, name: str, fields: dict[str, AttributeValue]) -> None:
+    """Milvus, Pinecone and early Spring AI say the same in other words."""
+    read = DIALECT.read(make.span(1, {"db.system": "other"}, events=[make.event(name, fields)]))
+    assert ["Text."] == [found.content for found in read.documents or ()]
+
+
+def test_a_query_that_only_counts(make: Make) -> None:
+    """A span that says how many results came, not which, leaves the documents unknown."""
+    attributes: dict[str, AttributeValue] = {
+        "db.system": "qdrant",
+        "qdrant.search.collection_name": "kb",
+        "db.vector.query.top_k": 4,
+    }
+    read = DIALECT.read(make.span(1, attributes))
+    assert (None, {"index": "kb", "top_k": "4"}) == (read.documents, read.facets)
+
+
+def test_what_was_searched_for(make: Make) -> None:
+    """Spring AI's vector stores name the query text, and the documents where an app adds them."""
+    attributes: dict[str, AttributeValue] = {
+        "spring.ai.kind": "vector_store",
+        "db.vector.query.content": "Why?",
+        "db.vector.query.response.documents": '[{"id": "a", "text": "Text."}]',
+    }
+    read = DIALECT.read(make.span(1, attributes))
+    assert ("Why?", "a") == (read.retrieval_query, read.documents[0].id if read.documents else None)
+
+
+def test_filling_a_database_is_no_turn(make: Make, reading: Read) -> None:
+    """Writing to a collection is nobody's question."""
+    assert () == reading([make.span(1, {"db.system": "chroma", "db.operation": "add"}, name="chroma.add")]).turns
