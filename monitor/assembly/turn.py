@@ -98,11 +98,13 @@ def _owner(material: Material, read: Callable[[Attributes], str | None]) -> str 
 def _model(material: Material, answer: Call | None) -> str | None:
     """The model that made the answer, else one that was at work in the turn, else the one that was asked for.
 
-    Some instrumentations name the answering model only on the chains around the call.
+    Of a streamed answer some instrumentations repeat the model that was asked for; the chains around may know better.
     """
-    if answer is not None:
-        return answer.model or _noted(material, answer) or answer.request_model or _any_model(material)
-    return _any_model(material)
+    if answer is None:
+        return _any_model(material)
+    if answer.model is not None and answer.model != answer.request_model:
+        return answer.model
+    return _noted(material, answer) or answer.model or answer.request_model or _any_model(material)
 
 
 def _noted(material: Material, answer: Call) -> str | None:

@@ -343,3 +343,31 @@ def test_the_model_of_a_failed_call(make: Make, turns: Turns) -> None:
     failed = make.span(3, {**call, "gen_ai.response.model": "m"}, parent=1, at=0.5, status=2)
     (turn,) = turns([make.chain(1, "Why?", None, status=2), chosen, failed])
     assert "m-2026-01-01" == turn.model
+
+
+def test_the_model_of_a_streamed_answer(make: Make, turns: Turns) -> None:
+    """Where a call repeats the model that was asked for, the step that was handed its message names its maker."""
+    handed: dict[str, AttributeValue] = {
+        "langfuse.observation.type": "chain",
+        "langfuse.observation.input": '{"type": "ai", "content": "So.", "response_metadata": {"model_name": "m-2"}}',
+        "langfuse.observation.output": "So.",
+    }
+    call: dict[str, AttributeValue] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "m",
+        "gen_ai.response.model": "m",
+        "gen_ai.output.messages": '[{"role": "assistant", "parts": [{"type": "text", "content": "So."}]}]',
+    }
+    root = make.chain(1, "Why?", "So.")
+    (turn,) = turns([root, make.span(2, call, parent=1), make.span(3, handed, parent=1, at=0.5)])
+    assert "m-2" == turn.model
+
+
+def test_an_app_that_chooses_from_what_a_database_found(make: Make, turns: Turns) -> None:
+    """Documents that a chain hands on are the citations, not all that the database came up with."""
+    found = [make.event("db.query.result", {"db.query.result.document": text}) for text in (PUMP, SHIPPING)]
+    query = make.span(3, {"db.system": "chroma"}, parent=2, events=found)
+    chosen = make.chain(2, "Why?", f'{{"documents": [{{"id": "a", "content": "{PUMP}"}}]}}', parent=1)
+    (turn,) = turns([make.chain(1, "Why?", "So."), chosen, query])
+    assert turn.citations is not None
+    assert [PUMP] == [citation.content for citation in turn.citations]

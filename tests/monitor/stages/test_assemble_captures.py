@@ -35,6 +35,8 @@ RECEIVED = datetime(2026, 11, 29, 23, 0, tzinfo=UTC)
 EXPECTED = {
     "azure-ai-inference": 1.0,
     "azure-ai-projects-responses": 1.0,
+    "langfuse-langchain": 1.0,
+    "langfuse-openai": 1.0,
     "llamaindex-native-otel": 0.97,
     "multimodal-genai-openai": 1.0,
     "multimodal-openai-v2-latest": 1.0,

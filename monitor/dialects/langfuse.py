@@ -1,0 +1,85 @@
+"""Langfuse SDK 3 and later: `langfuse.observation.type`, input and output as raw text or JSON.
+
+Errors are a level and a status, without an exception event. `langfuse.trace.*` is what the app set for the whole trace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from monitor.reading.attributes import integer, mapping, text
+from monitor.reading.convention import Convention, Table
+from monitor.reading.runs import decoded, told
+from monitor.spans import Role, Span, Step
+
+NAME = "langfuse"
+
+TABLE = Table(
+    session_id=("session.id", "langfuse.session.id"),
+    user_id=("user.id", "langfuse.user.id"),
+    model=("langfuse.observation.model.name",),
+    request_model=("langfuse.observation.model.name",),
+    facets=(
+        ("prompt", "langfuse.observation.prompt.name"),
+        ("prompt_version", "langfuse.observation.prompt.version"),
+    ),
+)
+
+KIND = "langfuse.observation.type"
+ROLES = {
+    "span": Role.CHAIN,
+    "chain": Role.CHAIN,
+    "agent": Role.AGENT,
+    "generation": Role.LLM,
+    "embedding": Role.EMBEDDING,
+    "retriever": Role.RETRIEVAL,
+    "tool": Role.TOOL,
+    "event": Role.NOISE,
+    "guardrail": Role.NOISE,
+    "evaluator": Role.EVALUATION,
+}
+INPUT, OUTPUT = "langfuse.observation.input", "langfuse.observation.output"
+TRACE_INPUT, TRACE_OUTPUT = "langfuse.trace.input", "langfuse.trace.output"
+_USAGE = "langfuse.observation.usage_details"
+_FIRST_TOKEN = "langfuse.observation.completion_start_time"  # noqa: S105 -- an attribute
+
+
+def claims(span: Span) -> bool:
+    """Return whether the span is an observation; a session or user that Langfuse's SDK put on others is not."""
+    return KIND in span.attributes or INPUT in span.attributes or span.scope == "langfuse-sdk"
+
+
+def role(span: Span) -> Role:
+    """Return the role of the observation's type; types nobody has heard of wrap others."""
+    return ROLES.get(str(span.attributes.get(KIND, "")).lower(), Role.CHAIN)
+
+
+def read(span: Span) -> Step:
+    """Translate one observation."""
+    attributes = span.attributes
+    usage = mapping(attributes, _USAGE)
+    step = TABLE.step(span, role(span), NAME)
+    failed = attributes.get("langfuse.observation.level") == "ERROR"
+    step = replace(
+        step,
+        input_tokens=integer(usage, "input", "prompt_tokens", "input_tokens"),
+        output_tokens=integer(usage, "output", "completion_tokens", "output_tokens"),
+        streaming=True if _FIRST_TOKEN in attributes else None,
+        error=step.error or ("error" if failed else None),
+    )
+    given, made = attributes.get(INPUT), attributes.get(OUTPUT)
+    if step.role in {Role.CHAIN, Role.AGENT}:
+        given = text(attributes, TRACE_INPUT) or given
+        made = text(attributes, TRACE_OUTPUT) or made
+    return told(step, decoded(given), decoded(made))
+
+
+DIALECT = Convention(
+    name=NAME,
+    priority=22,
+    url="https://langfuse.com/integrations/native/opentelemetry",
+    versions="langfuse 3 to 5",
+    claims=claims,
+    role=role,
+    read=read,
+)
