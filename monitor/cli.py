@@ -271,7 +271,10 @@ def demo(out: Path, seed: int, days: int, turns_per_hour: int) -> int:
 
             def progress(until: datetime, turns: int) -> None:
                 hours = (until - scenario.start) / timedelta(hours=1)
-                bar.update(task, completed=hours, description=f"{until:%d %b %H:%M} UTC, {turns} turns")
+                reached = f"{until:%d %b %H:%M} UTC, {turns} turns"
+                bar.update(task, completed=hours, description=reached)
+                if bar.disable and hours % 24 == 0:
+                    click.echo(f"watched until {reached}", err=True)
 
             return await demonstration.demonstrate(out, settings, scenario, progress=progress)
 
