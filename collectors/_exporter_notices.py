@@ -1,0 +1,63 @@
+"""What an exporter says in the app's log: one warning a minute at most, and one line when all is well again."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_MINUTE = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExporterStats:
+    """Counts since the exporter was made, or since its process was forked; what was taken is in exactly one of them."""
+
+    delivered: int
+    """Kept by the monitor."""
+    dropped: Mapping[str, int]
+    """Lost, by reason: `full`, `too_large`, `unencodable`, `closed` (came after shutdown), `unsent` (still waiting at
+    shutdown), `rejected` or another word for what the monitor refused, `internal`."""
+    ignored: int
+    """Of no use to the monitor: log records outside of any trace."""
+    waiting: int
+    """Not kept by the monitor yet, what is on its way included."""
+
+
+class Notices:
+    """Writes to `log`; never more than one warning a minute."""
+
+    def __init__(self, log: logging.Logger, *, what: str, place: str) -> None:
+        self._log, self._what, self._place = log, what, place
+        self._warned_at = float("-inf")
+        self._warned = False
+        self._told = 0
+
+    def trouble(self, why: str, stats: ExporterStats) -> None:
+        """Warn that nothing gets through, unless that was said within the minute."""
+        self._warn(f"the monitor at {self._place} does not take {self._what}: {why}", stats)
+
+    def delivering(self, stats: ExporterStats) -> None:
+        """Say that it works again after a warning, and warn of what was dropped although it works."""
+        if self._warned:
+            self._warned = False
+            self._log.info("the monitor at %s takes %s again", self._place, self._what)
+        if sum(stats.dropped.values()) > self._told:
+            self._warn(f"not all {self._what} get to the monitor at {self._place}", stats)
+
+    def closed(self, stats: ExporterStats) -> None:
+        """Warn, whenever the last warning was, if something was lost for good at shutdown."""
+        if "unsent" in stats.dropped:
+            self._warned_at = float("-inf")
+            self._warn(f"shut down before the monitor at {self._place} took all {self._what}", stats)
+
+    def _warn(self, message: str, stats: ExporterStats) -> None:
+        self._warned = True
+        now = time.monotonic()
+        if now - self._warned_at < _MINUTE:
+            return
+        self._warned_at = now
+        self._told = sum(stats.dropped.values())
+        lost = ", ".join(f"{count} {reason}" for reason, count in sorted(stats.dropped.items()))
+        self._log.warning("%s; %s waiting, dropped so far: %s", message, stats.waiting, lost or "none")
