@@ -37,6 +37,7 @@ EXPECTED = {
     "azure-ai-projects-responses": 1.0,
     "langfuse-langchain": 1.0,
     "langfuse-openai": 1.0,
+    "langsmith-otel": 1.0,
     "llamaindex-native-otel": 0.97,
     "multimodal-genai-openai": 1.0,
     "multimodal-openai-v2-latest": 1.0,

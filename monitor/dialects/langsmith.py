@@ -1,0 +1,78 @@
+"""LangSmith's OpenTelemetry export: `langsmith.span.kind`, inputs and outputs of a run as JSON.
+
+`gen_ai.operation.name` is not to be trusted (a retriever says `embeddings`); a failed run has status OK, an exception
+event and `{"output": null}`. `langsmith.trace.session_name` is the project.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from monitor.reading.attributes import integer, is_mapping, mapping
+from monitor.reading.convention import Convention, Table
+from monitor.reading.failure import exception
+from monitor.reading.runs import Value, decoded, told
+from monitor.spans import Role, Span, Step
+
+NAME = "langsmith"
+
+TABLE = Table(
+    model=("gen_ai.response.model",),
+    request_model=("gen_ai.request.model", "langsmith.metadata.ls_model_name"),
+    input_tokens=("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+    output_tokens=("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+    response_id=("gen_ai.response.id",),
+    streaming=("langsmith.request.streaming",),
+    facets=(("provider", "langsmith.metadata.ls_provider"),),
+)
+
+KIND = "langsmith.span.kind"
+ROLES = {
+    "chain": Role.CHAIN,
+    "llm": Role.LLM,
+    "retriever": Role.RETRIEVAL,
+    "embedding": Role.EMBEDDING,
+    "tool": Role.TOOL,
+    "prompt": Role.NOISE,
+    "parser": Role.NOISE,
+}
+INPUT, OUTPUT = "gen_ai.prompt", "gen_ai.completion"
+_OUTPUT = {"output"}
+
+
+def claims(span: Span) -> bool:
+    """Return whether the span names its kind of run, or comes from LangSmith's exporter."""
+    return KIND in span.attributes or span.scope == "langsmith"
+
+
+def role(span: Span) -> Role:
+    """Return the role of the run's kind; kinds nobody has heard of wrap others."""
+    return ROLES.get(str(span.attributes.get(KIND, "")).lower(), Role.CHAIN)
+
+
+def read(span: Span) -> Step:
+    """Translate one run; an exception that left no output ended it."""
+    attributes = span.attributes
+    step = TABLE.step(span, role(span), NAME)
+    usage = mapping(attributes, "langsmith.metadata.usage_metadata")
+    made = decoded(attributes.get(OUTPUT))
+    if is_mapping(made.value) and made.value.keys() == _OUTPUT:
+        made = Value(made.value["output"], made.cut)
+    step = replace(
+        step,
+        error=step.error or (exception(span) if made.value in (None, "", {}) else None),
+        input_tokens=step.input_tokens if step.input_tokens is not None else integer(usage, "input_tokens"),
+        output_tokens=step.output_tokens if step.output_tokens is not None else integer(usage, "output_tokens"),
+    )
+    return told(step, decoded(attributes.get(INPUT)), made)
+
+
+DIALECT = Convention(
+    name=NAME,
+    priority=52,
+    url="https://docs.langchain.com/langsmith/trace-with-opentelemetry",
+    versions="langsmith 0.4 to 0.10",
+    claims=claims,
+    role=role,
+    read=read,
+)
