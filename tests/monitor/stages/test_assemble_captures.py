@@ -39,6 +39,7 @@ EXPECTED = {
     "langfuse-openai": 1.0,
     "langsmith-otel": 1.0,
     "llamaindex-native-otel": 0.97,
+    "mlflow-langchain": 1.0,
     "multimodal-genai-openai": 1.0,
     "multimodal-openai-v2-latest": 1.0,
     "multimodal-openai-v2-legacy": 1.0,

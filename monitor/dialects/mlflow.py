@@ -1,0 +1,87 @@
+"""MLflow 3 tracing: `mlflow.spanType`; every attribute of MLflow's is a JSON document, texts in quotes too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from monitor.reading.attributes import integer, mapping, text
+from monitor.reading.convention import Convention, Table
+from monitor.reading.json_text import unwrap
+from monitor.reading.runs import decoded, told
+from monitor.spans import Attributes, Role, Span, Step
+
+NAME = "mlflow"
+
+TABLE = Table()
+
+KIND = "mlflow.spanType"
+ROLES = {
+    "CHAIN": Role.CHAIN,
+    "WORKFLOW": Role.CHAIN,
+    "TASK": Role.CHAIN,
+    "UNKNOWN": Role.CHAIN,
+    "AGENT": Role.AGENT,
+    "LLM": Role.LLM,
+    "CHAT_MODEL": Role.LLM,
+    "RETRIEVER": Role.RETRIEVAL,
+    "RERANKER": Role.RERANK,
+    "EMBEDDING": Role.EMBEDDING,
+    "TOOL": Role.TOOL,
+    "EVALUATOR": Role.EVALUATION,
+    "GUARDRAIL": Role.NOISE,
+    "PARSER": Role.CHAIN,
+    "MEMORY": Role.NOISE,
+}
+INPUT, OUTPUT = "mlflow.spanInputs", "mlflow.spanOutputs"
+_USAGE = "mlflow.chat.tokenUsage"
+_CHUNKS = ("mlflow.chunk", "new_token")
+
+
+def claims(span: Span) -> bool:
+    """Return whether MLflow recorded the span."""
+    return KIND in span.attributes or INPUT in span.attributes or span.scope == "mlflow.tracing.provider"
+
+
+def role(span: Span) -> Role:
+    """Return the role of the span's type; types nobody has heard of wrap others."""
+    return ROLES.get(_said(span.attributes, KIND) or "", Role.CHAIN)
+
+
+def read(span: Span) -> Step:
+    """Translate one span."""
+    attributes = span.attributes
+    step = TABLE.step(span, role(span), NAME)
+    usage = mapping(attributes, _USAGE)
+    facets = {"provider": named} if (named := _said(attributes, "mlflow.llm.provider")) else {}
+    step = told(
+        replace(
+            step,
+            input_tokens=integer(usage, "input_tokens", "prompt_tokens"),
+            output_tokens=integer(usage, "output_tokens", "completion_tokens"),
+            streaming=True if any(event.name.startswith(_CHUNKS) for event in span.events) else None,
+            facets=facets,
+        ),
+        decoded(attributes.get(INPUT)),
+        decoded(attributes.get(OUTPUT)),
+    )
+    if step.role is not Role.LLM:
+        return step
+    named = _said(attributes, "mlflow.llm.model")
+    asked_for = text(mapping(attributes, "invocation_params"), "model", "model_name")
+    return replace(step, request_model=step.request_model or asked_for or named)
+
+
+def _said(attributes: Attributes, key: str) -> str | None:
+    value = unwrap(attributes.get(key))
+    return value if isinstance(value, str) and value else None
+
+
+DIALECT = Convention(
+    name=NAME,
+    priority=32,
+    url="https://mlflow.org/docs/latest/genai/tracing/opentelemetry/",
+    versions="mlflow 2.14 to 3",
+    claims=claims,
+    role=role,
+    read=read,
+)
