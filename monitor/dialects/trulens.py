@@ -1,0 +1,115 @@
+"""TruLens: `ai.observability.span_type`, arguments of the recorded functions one by one as `call.kwargs.<name>`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from monitor.reading.attributes import text
+from monitor.reading.convention import Convention, Table
+from monitor.reading.documents import documents
+from monitor.reading.failure import class_name
+from monitor.reading.json_text import unwrap
+from monitor.reading.runs import Value, decoded, told
+from monitor.spans import Attributes, AttributeValue, Role, Span, Step
+
+NAME = "trulens"
+
+BASE = "ai.observability."
+KIND = BASE + "span_type"
+TABLE = Table(
+    session_id=(BASE + "conversation_id",),
+    model=(BASE + "cost.model",),
+    input_tokens=(BASE + "cost.num_prompt_tokens",),
+    output_tokens=(BASE + "cost.num_completion_tokens",),
+    retrieval_query=(BASE + "retrieval.query_text", BASE + "reranking.query_text"),
+    facets=(("top_k", BASE + "retrieval.num_contexts"), ("reranker", BASE + "reranking.model_name")),
+)
+
+ROLES = {
+    "record_root": Role.CHAIN,
+    "graph_task": Role.CHAIN,
+    "graph_node": Role.CHAIN,
+    "workflow_step": Role.CHAIN,
+    "agent": Role.AGENT,
+    "retrieval": Role.RETRIEVAL,
+    "reranking": Role.RERANK,
+    "generation": Role.LLM,
+    "embedding": Role.EMBEDDING,
+    "tool": Role.TOOL,
+    "mcp": Role.TOOL,
+    "eval_root": Role.EVALUATION,
+    "eval": Role.EVALUATION,
+}
+ARGUMENTS, RETURN = BASE + "call.kwargs.", BASE + "call.return"
+CONTEXTS = (BASE + "retrieval.retrieved_contexts", "gen_ai.retrieval.documents")
+_INPUTS = {
+    Role.CHAIN: ("record_root.input", "graph_task.input_state", "graph_node.input_state"),
+    Role.TOOL: ("mcp.input_arguments",),
+}
+_OUTPUTS = {
+    Role.CHAIN: ("record_root.output", "graph_task.output_state", "graph_node.output_state"),
+    Role.TOOL: ("mcp.output_content",),
+}
+_ERRORS = ("record_root.error", "call.error", "graph_task.error", "graph_node.error")
+
+
+def claims(span: Span) -> bool:
+    """Return whether TruLens recorded the span."""
+    return KIND in span.attributes or span.scope == "trulens"
+
+
+def role(span: Span) -> Role:
+    """Return the role of the span's type; types nobody has heard of wrap others."""
+    return ROLES.get(str(span.attributes.get(KIND, "")).lower(), Role.CHAIN)
+
+
+def read(span: Span) -> Step:
+    """Translate one span."""
+    attributes = span.attributes
+    step = TABLE.step(span, role(span), NAME)
+    failure = text(attributes, *(BASE + key for key in _ERRORS))
+    if step.error is None and failure is not None:
+        step = replace(step, error=class_name(failure.partition(":")[0].partition("(")[0]) or "error")
+    if step.role is Role.TOOL:
+        step = replace(step, tool=text(attributes, BASE + "mcp.tool_name"))
+    step = told(step, _given(attributes, step.role), _made(attributes, step.role))
+    if step.role in {Role.RETRIEVAL, Role.RERANK}:
+        return _found(step, attributes)
+    return step
+
+
+def _given(attributes: Attributes, kind: Role) -> Value:
+    named = text(attributes, *(BASE + key for key in _INPUTS.get(kind, ())))
+    if named is not None:
+        return decoded(named)
+    arguments: dict[str, AttributeValue] = {
+        key.removeprefix(ARGUMENTS): unwrap(value) for key, value in attributes.items() if key.startswith(ARGUMENTS)
+    }
+    return Value(arguments or None)
+
+
+def _made(attributes: Attributes, kind: Role) -> Value:
+    named = text(attributes, *(BASE + key for key in _OUTPUTS.get(kind, ())))
+    return decoded(attributes.get(RETURN) if named is None else named)
+
+
+def _found(step: Step, attributes: Attributes) -> Step:
+    """Contexts are plain texts; what the function returned may say more about the same."""
+    for key in CONTEXTS:
+        read = documents(unwrap(attributes.get(key)), trusted=True)
+        if read is not None:
+            returned = [citation.content for citation in step.documents or ()]
+            same = bool(returned) and returned == [citation.content for citation in read.citations]
+            return step if same else replace(step, documents=read.citations)
+    return step
+
+
+DIALECT = Convention(
+    name=NAME,
+    priority=42,
+    url="https://www.trulens.org/otel/semantic_conventions/",
+    versions="trulens 2, from its documents",
+    claims=claims,
+    role=role,
+    read=read,
+)
