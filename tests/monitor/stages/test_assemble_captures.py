@@ -35,6 +35,7 @@ RECEIVED = datetime(2026, 11, 29, 23, 0, tzinfo=UTC)
 EXPECTED = {
     "azure-ai-inference": 1.0,
     "azure-ai-projects-responses": 1.0,
+    "deepeval-confident-otel": 1.0,
     "langfuse-langchain": 1.0,
     "langfuse-openai": 1.0,
     "langsmith-otel": 1.0,

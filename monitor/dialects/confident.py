@@ -1,0 +1,78 @@
+"""Confident AI and DeepEval: `confident.span.*` on each span, `confident.trace.*` for the whole turn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from monitor.reading.attributes import text
+from monitor.reading.convention import Convention, Table
+from monitor.reading.documents import documents
+from monitor.reading.runs import Value, decoded, told
+from monitor.spans import Role, Span, Step
+
+NAME = "confident"
+
+TABLE = Table(
+    session_id=("confident.trace.thread_id",),
+    user_id=("confident.trace.user_id",),
+    request_model=("confident.llm.model",),
+    input_tokens=("confident.llm.input_token_count",),
+    output_tokens=("confident.llm.output_token_count",),
+    facets=(
+        ("agent", "confident.agent.name"),
+        ("top_k", "confident.retriever.top_k"),
+        ("query_embedding_model", "confident.retriever.embedder"),
+        ("prompt", "confident.llm.prompt.alias"),
+        ("prompt_version", "confident.llm.prompt.version"),
+    ),
+)
+
+KIND = "confident.span.type"
+ROLES = {
+    "agent": Role.AGENT,
+    "llm": Role.LLM,
+    "retriever": Role.RETRIEVAL,
+    "tool": Role.TOOL,
+}
+INPUT, OUTPUT, CONTEXT = "confident.span.input", "confident.span.output", "confident.span.retrieval_context"
+TRACE_INPUT, TRACE_OUTPUT = "confident.trace.input", "confident.trace.output"
+TRACE_CONTEXT = "confident.trace.retrieval_context"
+_MARKS = (KIND, INPUT, OUTPUT, CONTEXT, TRACE_INPUT, TRACE_OUTPUT, TRACE_CONTEXT)
+
+
+def claims(span: Span) -> bool:
+    """Return whether the span names its type or holds content in Confident's keys."""
+    return not span.attributes.keys().isdisjoint(_MARKS)
+
+
+def role(span: Span) -> Role:
+    """Return the role of the span's type; types nobody has heard of wrap others."""
+    return ROLES.get(str(span.attributes.get(KIND, "")).lower(), Role.CHAIN)
+
+
+def read(span: Span) -> Step:
+    """Translate one span; what was set for the trace is the root's own word."""
+    attributes = span.attributes
+    step = TABLE.step(span, role(span), NAME)
+    given, made = attributes.get(INPUT), attributes.get(OUTPUT)
+    context = documents(attributes.get(CONTEXT), trusted=True)
+    if step.role in {Role.CHAIN, Role.AGENT}:
+        given = text(attributes, TRACE_INPUT) or given
+        made = text(attributes, TRACE_OUTPUT) or made
+        context = context or documents(attributes.get(TRACE_CONTEXT), trusted=True)
+    if step.role is Role.TOOL:
+        step = replace(step, tool=text(attributes, "confident.tool.name", "confident.span.name"))
+    # A retriever's output is only a text made of its context.
+    step = told(step, decoded(given), Value() if context and step.role is Role.RETRIEVAL else decoded(made))
+    return step if context is None else replace(step, documents=context.citations)
+
+
+DIALECT = Convention(
+    name=NAME,
+    priority=62,
+    url="https://www.confident-ai.com/docs/integrations/opentelemetry",
+    versions="deepeval 3",
+    claims=claims,
+    role=role,
+    read=read,
+)
