@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -131,9 +131,18 @@ class Monitor:
 Start: TypeAlias = Callable[..., Monitor]
 
 
+InFolder: TypeAlias = Callable[[Path], Command]
+
+
+@pytest.fixture(scope="session")
+def in_folder() -> InFolder:
+    """Makes the installed command that works in a folder."""
+    return Command
+
+
 @pytest.fixture
 def rag_monitor(tmp_path: Path) -> Command:
-    """The installed command."""
+    """The installed command, in an empty folder."""
     return Command(tmp_path)
 
 
@@ -235,8 +244,3 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def golden() -> Path:
     """Two recorded request bodies: 14 turns around a release."""
     return Path(__file__).parents[1] / "golden" / "replay"
-
-
-def keys(lines: Sequence[Mapping[str, object]]) -> set[tuple[str, ...]]:
-    """The distinct key sets of JSON lines, in their order."""
-    return {tuple(line) for line in lines}
