@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KAFKA := .cache/kafka
+OTELCOL := .cache/otelcol/otelcol
+GO := $(shell command -v go 2>/dev/null)
 UV := $(shell command -v uv 2>/dev/null)
 
 .PHONY: demo test check bench lint types layers wheel-test services clean
@@ -18,8 +20,12 @@ check: lint types layers
 	$(BIN)/pytest -W error
 	$(BIN)/pytest -W error -m wheel tests/packaging
 
-# The Kafka broker that tests start, through Maven; without it they skip and say so.
-services: $(KAFKA)/.fetched
+# What tests start beside the monitor; without it they skip and say so: the Kafka broker, through Maven, and where Go is
+# the OpenTelemetry Collector, of the modules that go.sum pins.
+services: $(KAFKA)/.fetched $(if $(GO),$(OTELCOL))
+
+$(OTELCOL): $(wildcard tests/services/otelcol/*)
+	cd tests/services/otelcol && $(GO) build -mod=readonly -trimpath -ldflags='-s -w' -o $(CURDIR)/$@ .
 
 $(KAFKA)/.fetched: tests/services/kafka/pom.xml
 	rm -rf $(KAFKA)
