@@ -19,7 +19,7 @@ from monitor.reading import identity
 from monitor.reading.attributes import text
 from monitor.spans import Attributes, Role, Span, instant
 
-_TOLD = frozenset(("truncated", "redacted", "text_repaired", "metadata_unread", "span_missing"))
+_TOLD = frozenset(("truncated", "redacted", "text_repaired", "metadata_unread", "span_missing", "generic"))
 _TELLING = SEARCHES | WRAPPERS | {Role.LLM, Role.TOOL}
 _FACETS = 8
 _FACET_LENGTH = 64

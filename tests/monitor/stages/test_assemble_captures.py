@@ -137,6 +137,30 @@ def test_a_capture(
     assert 1 - len(wrong) / (8 * len(wanted)) >= EXPECTED[capture], wrong
 
 
+STRANGERS = (
+    "deepeval-confident-otel",
+    "langfuse-openai",
+    "openinference-langchain-lcel",
+    "traceloop-sdk-openai-chroma",
+)
+
+
+@pytest.mark.parametrize("capture", STRANGERS)
+def test_an_unknown_stack(
+    shared: Path, scoring: ModuleType, dialects: tuple[Dialect, ...], tmp_path: Path, capture: str
+) -> None:
+    """Without their dialect the fallback finds the turns that ended, no others, and flags them."""
+    wanted = json.loads((shared / "captures" / capture / "meta.json").read_text())["turns"]
+    fallback = tuple(dialect for dialect in dialects if dialect.name in {"generic", "transport"})
+    turns = assembled([fragments(shared / "captures" / capture)], fallback, tmp_path / "monitor.db")
+    pairs, extra = scoring.match(wanted, [asdict(turn) for turn in turns])
+    answered = [i for i, turn in enumerate(wanted) if turn["extractable"]["response"]["value"]]
+    assert ([], True) == (extra, all("generic" in turn.flags for turn in turns))
+    assert [wanted[i]["extractable"]["response"]["value"] for i in answered] == [
+        pairs[i]["response"] if i in pairs else None for i in answered
+    ]
+
+
 @pytest.mark.parametrize("capture", ["nested-oi-langchain+oi-openai", "otel-openai-v2-legacy-events"])
 @pytest.mark.parametrize("batch", [1, 200])
 def test_settling_in_any_order(

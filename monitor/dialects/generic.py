@@ -1,0 +1,263 @@
+"""Spans of instrumentations nobody told us about: a question, documents and an answer found by name and shape.
+
+Asked after every other dialect but `transport`; what it reads is flagged `generic`. Nothing is guessed: a span is
+claimed only if an attribute's last words say what it holds and its value looks like it; weak words (`input`, `output`)
+must come in pairs and hold sentences. Namespaces of OpenTelemetry's other conventions are never looked into.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from monitor.model import Citation, Message
+from monitor.reading.attributes import REDACTED, finite, is_mapping, is_sequence
+from monitor.reading.convention import Convention, Table
+from monitor.reading.documents import documents
+from monitor.reading.failure import exception
+from monitor.reading.json_text import unwrap
+from monitor.reading.messages import Said, before_last_user, conversation, heard, said
+from monitor.reading.payload import Asked, answered, asked
+from monitor.spans import Attributes, AttributeValue, Role, Span, Step
+
+NAME = "generic"
+
+TABLE = Table()
+
+ENDINGS = {
+    "question": "question, user question, user query, user input, user message, user prompt, chat input",
+    "asked": "query, prompt, input, request",
+    "answer": "answer, final answer, answer generated, generated answer, generated text, completion, llm response, "
+    "llm output, bot response, assistant message, assistant response, model response, reply, output messages",
+    "answered": "response, output",
+    "documents": "documents, docs, contexts, context, chunks, passages, snippets, citations, sources, search results, "
+    "retrieved documents, retrieved docs, retrieved chunks, retrieved contexts, retrieved context, source documents, "
+    "source nodes, nodes, hits, matches",
+    "results": "result, results, tool response, tool output",
+    "search": "search query, retrieval query, rewritten query, search text",
+    "messages": "messages, chat messages, input messages, prompt messages",
+    "model": "response model",
+    "requested": "model, model name, llm model, model id, request model",
+    "input_tokens": "prompt tokens, input tokens",
+    "output_tokens": "completion tokens, output tokens",
+}
+"""Last words of attribute keys, and what they say an attribute holds."""
+PADDING = ("value", "text", "content", "str", "string", "json")
+"""Words that may follow them."""
+ELSEWHERE = frozenset(
+    (
+        "http", "url", "db", "rpc", "messaging", "net", "network", "server", "client", "code", "thread", "exception",
+        "error", "otel", "telemetry", "service", "host", "k8s", "container", "process", "faas", "aws", "gcp", "cloud",
+        "graphql", "browser", "device", "os", "enduser", "peer", "source", "destination", "log", "event", "dns", "tls",
+        "feature_flag", "cicd", "vcs", "test", "artifact", "deployment", "file", "system", "jvm", "aspnetcore",
+        "kestrel", "nodejs", "user_agent",
+    )
+)  # fmt: skip
+"""First words of keys that other conventions define."""
+_EMBEDDING = re.compile("embed", re.IGNORECASE)
+_SEARCHING = re.compile(r"search|retriev|lookup|vector|knowledge", re.IGNORECASE)
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_PRINTED = re.compile(r"\s*(?:[\[{<]|[\w.]+\(\w+=)")
+"""The beginning of printed objects."""
+_INDEXED = re.compile(r"^(.+?)\.(\d+)\.(.+)$")
+_LONGEST_KEY = 120
+_SENTENCE = 2
+"""Words of the shortest text that a weak name is believed."""
+_SHORTEST_CONTEXT = 40
+_ERROR = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    question: str | None = None
+    history: tuple[Message, ...] | None = None
+    answer: str | None = None
+    sure: bool = True
+    documents: tuple[Citation, ...] | None = None
+    searched: str | None = None
+    messages: tuple[Said, ...] = ()
+    model: str | None = None
+    request_model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+def claims(span: Span) -> bool:
+    """Return whether the span holds a question with an answer, documents, or messages of a conversation."""
+    return _role(span, _found(span)) is not None
+
+
+def role(span: Span) -> Role:
+    """Return what the span's content makes it: a model call names a model, a retrieval has documents and no answer."""
+    return _role(span, _found(span)) or Role.NOISE
+
+
+def read(span: Span) -> Step:
+    """Translate one span."""
+    found = _found(span)
+    does = _role(span, found) or Role.NOISE
+    step = TABLE.step(span, does, NAME)
+    step = replace(
+        step,
+        model=found.model or found.request_model,
+        request_model=found.request_model,
+        input_tokens=found.input_tokens,
+        output_tokens=found.output_tokens,
+        documents=found.documents,
+        flags=step.flags | {"generic"},
+    )
+    if does is Role.LLM:
+        given = found.messages or ((Said("user", found.question),) if found.question else ())
+        return replace(step, messages=heard(given), output=found.answer)
+    if does in {Role.RETRIEVAL, Role.EMBEDDING}:
+        return replace(step, retrieval_query=found.searched or found.question)
+    earlier, last = before_last_user(found.messages)
+    query = found.question or (last.content.strip() or None if last else None)
+    return replace(
+        step,
+        query=query,
+        history=found.history if found.history is not None else conversation(earlier) or None,
+        response=found.answer,
+        retrieval_query=found.searched,
+        unsure=frozenset() if found.sure else frozenset({"query", "response"}),
+    )
+
+
+def _role(span: Span, found: _Found) -> Role | None:
+    asks, modelled = found.question or found.searched, found.model or found.request_model or found.output_tokens
+    if _EMBEDDING.search(span.name):
+        return Role.EMBEDDING if asks or found.messages or found.documents else None
+    if modelled and (found.answer or found.messages):
+        return Role.LLM
+    if (found.answer or _failed(span)) and (found.question or found.messages):
+        return Role.CHAIN
+    if found.documents is not None and not found.answer:
+        return Role.RETRIEVAL if found.documents or _SEARCHING.search(span.name) else None
+    if found.searched and _SEARCHING.search(span.name):
+        return Role.RETRIEVAL
+    return Role.CHAIN if found.sure and (found.question or found.answer) else None
+
+
+def _found(span: Span) -> _Found:
+    held: dict[str, AttributeValue] = {}
+    for event in reversed(span.events):
+        if event.name != "exception":
+            _collect(event.attributes, held)
+    _collect(span.attributes, held)
+    return _Found() if not held else _read(held, failed=_failed(span))
+
+
+def _read(held: Attributes, *, failed: bool) -> _Found:
+    ask, answer = asked(unwrap(held.get("question"))), answered(unwrap(held.get("answer")))
+    weak_ask, weak_answer = asked(unwrap(held.get("asked"))), answered(unwrap(held.get("answered")))
+    sure = ask.query is not None or answer.response is not None
+    paired = _is_sentence(weak_ask.query) and (weak_answer.response is not None or failed)
+    messages = said(unwrap(held.get("messages")))
+    talk = messages if any(m.role in {"user", "assistant"} and m.content for m in messages) else ()
+    believed = weak_ask if answer.response or (paired and not sure) else Asked()
+    question = ask if ask.query else believed
+    response = answer.response or (weak_answer.response if ask.query or talk or paired else None)
+    listed = _documents(held.get("documents"))
+    if listed is None:
+        found = documents(unwrap(held.get("results"))) or documents(unwrap(held.get("answered")))
+        listed = found.citations or None if found is not None else answer.documents or weak_answer.documents
+    return _Found(
+        question=_text(question.query),
+        history=question.history,
+        answer=response,
+        sure=sure,
+        documents=listed,
+        searched=asked(unwrap(held.get("search"))).query or (weak_ask.query if believed is not weak_ask else None),
+        messages=talk,
+        model=_text(held.get("model")),
+        request_model=_text(held.get("requested")),
+        input_tokens=_count(held.get("input_tokens")),
+        output_tokens=_count(held.get("output_tokens")),
+    )
+
+
+def _collect(attributes: Attributes, into: dict[str, AttributeValue]) -> None:
+    """Put each attribute that says what it holds under that; lists that were flattened become lists again."""
+    rows: dict[int, dict[str, AttributeValue]] = {}
+    for key, value in attributes.items():
+        if value in (None, "", REDACTED) or len(key) > _LONGEST_KEY:
+            continue
+        place = _place(key)
+        if place is not None:
+            rows.setdefault(place[0], {})[place[1]] = value
+            continue
+        holds = _holds(key)
+        if holds is not None:
+            into[holds] = value
+    if rows:
+        into["documents"] = [row for _, row in sorted(rows.items())]
+
+
+@lru_cache(maxsize=4096)
+def _place(key: str) -> tuple[int, str] | None:
+    """The index and field of one attribute of a flattened list of documents."""
+    found = _INDEXED.match(key)
+    if found is None or _holds(found[1]) != "documents":
+        return None
+    return int(found[2]), found[3].rpartition(".")[2]
+
+
+@lru_cache(maxsize=4096)
+def _holds(key: str) -> str | None:
+    if key.partition(".")[0] in ELSEWHERE:
+        return None
+    words = [word.lower() for word in _WORD.findall(key)]
+    while words:
+        for length in (2, 1):
+            found = _BY_ENDING.get(" ".join(words[-length:]))
+            if found is not None:
+                return found
+        if words.pop() not in PADDING:
+            break
+    return None
+
+
+_BY_ENDING = {ending: holds for holds, listed in ENDINGS.items() for ending in listed.split(", ")}
+
+
+def _documents(value: AttributeValue) -> tuple[Citation, ...] | None:
+    """Objects with content, an array of texts, or the whole context as one text."""
+    held = unwrap(value)
+    if isinstance(held, str):
+        return (Citation(content=held, rank=1),) if len(held) >= _SHORTEST_CONTEXT and _is_sentence(held) else None
+    if is_sequence(held) and held and all(isinstance(one, str) for one in held):
+        texts = [str(one) for one in held]
+        sound = all(len(one) >= _SHORTEST_CONTEXT or unwrap(one) is not one for one in texts)
+        read = documents(texts, trusted=True) if sound else None
+    else:
+        read = documents(held) if is_sequence(held) or is_mapping(held) else None
+    return None if read is None else read.citations
+
+
+def _text(value: AttributeValue) -> str | None:
+    return value if isinstance(value, str) and any(map(str.isalpha, value)) and not _PRINTED.match(value) else None
+
+
+def _failed(span: Span) -> bool:
+    return span.status == _ERROR or exception(span) is not None
+
+
+def _is_sentence(text: str | None) -> bool:
+    return text is not None and len(text.split()) >= _SENTENCE and not _PRINTED.match(text)
+
+
+def _count(value: AttributeValue) -> int | None:
+    read = finite(value)
+    return None if read is None else int(read)
+
+
+DIALECT = Convention(
+    name=NAME,
+    priority=140,
+    url="https://opentelemetry.io/docs/specs/otel/common/attribute-naming/",
+    versions="any",
+    claims=claims,
+    role=role,
+    read=read,
+)

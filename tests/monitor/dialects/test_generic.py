@@ -1,0 +1,127 @@
+"""Spans of instrumentations nobody told us about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from monitor.dialects.generic import DIALECT
+from monitor.model import Message
+from monitor.spans import Attributes, AttributeValue, Role, Step
+
+if TYPE_CHECKING:
+    from tests.monitor.conftest import Make
+
+CONTEXT = "Parcels from Graz take two days to reach Vienna by road."
+
+
+def step(make: Make, attributes: Attributes, name: str = "do") -> Step:
+    """A span that is claimed."""
+    span = make.span(1, attributes, name=name)
+    assert DIALECT.claims(span)
+    return DIALECT.read(span)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"question": "When?", "answer": "On Friday."},
+        {"app.userQuestion": "When?", "app.botResponse": "On Friday."},
+        {"rag.user_query.text": "When?", "rag.generated_text": "On Friday."},
+        {"x.question": '{"question": "When?"}', "x.answer": '{"answer": "On Friday.", "sources": []}'},
+        {"question": "When?", "service_output": "On Friday."},
+    ],
+)
+def test_a_question_and_its_answer(make: Make, attributes: Attributes) -> None:
+    """The last words of a key say what it holds, in any spelling."""
+    read = step(make, attributes)
+    assert (Role.CHAIN, "When?", "On Friday.", True) == (read.role, read.query, read.response, "generic" in read.flags)
+
+
+def test_weak_names(make: Make) -> None:
+    """Input and output are believed in pairs and when they read like sentences, and are not certain then."""
+    read = step(make, {"input": "When will it come?", "output": "On Friday."})
+    assert ("When will it come?", {"query", "response"}) == (read.query, read.unsure)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"input": "When will it come?"},
+        {"input": '{"rows": 3}', "output": "done"},
+        {"input": "x", "output": "y"},
+        {"input": "Chat(role='user', text='a b')", "output": "y"},
+        {"http.request.query": "q=what is this", "http.response": "ok"},
+        {"url.query": "question=why", "db.query.text": "select a from b", "db.response": "3 rows"},
+        {"question_length": 12, "answer_tokens": 4, "prompt_version": "3"},
+        {"question": "", "answer": "__REDACTED__"},
+        {"documents": 12, "context": "eu-west"},
+        {"nodes": ["a", "b"]},
+        {"model": "m", "temperature": 0.1},
+    ],
+)
+def test_what_is_left_alone(make: Make, attributes: Attributes) -> None:
+    """Sizes, settings, other conventions and function arguments are no turn."""
+    assert not DIALECT.claims(make.span(1, attributes))
+
+
+def test_a_question_that_failed(make: Make) -> None:
+    """A failing span was asked, and the turn without an answer must not be taken for another's."""
+    read = DIALECT.read(make.span(1, {"input": "When will it come?"}, status=2))
+    assert (Role.CHAIN, "When will it come?", None) == (read.role, read.query, read.response)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ('[{"id": "d1", "content": "Parcels."}]', [("d1", "Parcels.")]),
+        ({"documents": [{"id": "d1", "text": "Parcels."}]}, [("d1", "Parcels.")]),
+        ([CONTEXT], [(None, CONTEXT)]),
+        (CONTEXT, [(None, CONTEXT)]),
+    ],
+)
+def test_documents(make: Make, value: AttributeValue, expected: list[tuple[str | None, str]]) -> None:
+    """Objects with content, texts, or the whole context."""
+    read = step(make, {"rag.retrieved_context": value, "rag.question": "When?"})
+    assert (Role.RETRIEVAL, "When?", expected) == (
+        read.role,
+        read.retrieval_query,
+        [(c.id, c.content) for c in read.documents or ()],
+    )
+
+
+def test_flattened_documents(make: Make) -> None:
+    """Documents that were flattened are put together in numeric order."""
+    attributes = {"r.documents.10.text": "Ten.", "r.documents.10.id": "d10", "r.documents.9.text": "Nine."}
+    read = step(make, {**attributes, "r.documents.9.id": "d9", "r.documents.0.text": "None.", "r.documents.0.id": "d0"})
+    assert ["d0", "d9", "d10"] == [citation.id for citation in read.documents or ()]
+
+
+def test_a_model_call(make: Make) -> None:
+    """Whoever names a model calls one."""
+    talk = '[{"role": "user", "content": "Hi"}, {"role": "user", "content": "When?"}]'
+    read = step(make, {"m.messages": talk, "m.response": "On Friday.", "m.model_name": "m", "m.response_model": "m-2"})
+    assert (
+        Role.LLM,
+        "On Friday.",
+        "m-2",
+        (Message(role="user", content="Hi"), Message(role="user", content="When?")),
+    ) == (
+        read.role,
+        read.output,
+        read.model,
+        read.messages,
+    )
+
+
+def test_what_was_embedded(make: Make) -> None:
+    """Text that was embedded is no answer."""
+    assert Role.EMBEDDING == step(make, {"input_text": "a b", "model": "e", "search_query": "a b"}, name="embed").role
+
+
+def test_content_in_events(make: Make) -> None:
+    """Some apps log what happened as events of the span."""
+    events = [make.event("asked", {"question": "When?"}), make.event("done", {"answer": "On Friday."})]
+    read = DIALECT.read(make.span(1, {}, events=events))
+    assert ("When?", "On Friday.") == (read.query, read.response)
