@@ -20,7 +20,7 @@ from monitor.reading.messages import Said, before_last_user, conversation, role_
 from monitor.spans import AttributeValue
 
 _QUESTIONS = ("question", "query", "user_query", "user_input", "user_question", "input", "message", "user_message",
-              "query_str", "args")  # fmt: skip
+              "query_str", "str_or_query_bundle", "args")  # fmt: skip
 _WEAK_QUESTIONS = ("prompt", "text", "q", "content")
 _HISTORIES = ("chat_history", "history", "conversation_history", "message_history", "previous_messages",
               "chat_messages", "conversation")  # fmt: skip
@@ -162,7 +162,7 @@ def _question_at(held: AttributeValue) -> Asked | None:
 
 def _question_in(held: AttributeValue) -> Asked | None:
     if is_sequence(held):
-        if held and isinstance(held[0], str):
+        if held and isinstance(held[0], str) and not reprs.prints_messages(held[0]):
             query = _clean(held[0])
             return None if query is None else Asked(query=query)
         return _asked_in_messages(said(held))

@@ -15,7 +15,7 @@ from monitor.reading.documents import Documents, documents
 from monitor.reading.json_text import parse
 from monitor.reading.messages import Said, conversation, heard, role_of, said, text_of
 from monitor.reading.payload import Asked, answered, asked, tidy
-from monitor.reading.reprs import literal
+from monitor.reading.reprs import literal, prints_messages
 from monitor.spans import AttributeValue, Role, Step
 
 _ARGUMENTS = {"args", "kwargs"}
@@ -24,6 +24,7 @@ _OBJECT = re.compile(r"[A-Z]\w*|<.{1,200}>", re.DOTALL)
 _PROMPTS = ("messages", "input", "inputs", "prompts", "prompt", "contents")
 _INSTRUCTIONS = ("system", "instructions", "system_instruction", "system_prompt")
 _RESULTS = ("output", "outputs", "content", "result", "artifact", "data")
+_TOLD = {"output", "kwargs"}
 _DEPTH = 4
 
 
@@ -225,7 +226,7 @@ def _only_text(value: AttributeValue) -> str | None:
 
 
 def _tool(step: Step, given: Value, made: Value) -> Step:
-    query = step.retrieval_query or question(given.value).query
+    query = step.retrieval_query or question(given.value).query or _only_text(given.value)
     return _with_documents(
         replace(step, retrieval_query=query, tool=step.tool or step.span.name), documents(_result(made.value))
     )
@@ -254,11 +255,13 @@ _READERS: Mapping[Role, Callable[[Step, Value, Value], Step]] = {
 
 def _result(value: AttributeValue, *, depth: int = 0) -> AttributeValue:
     """A tool's result inside what frameworks put around it."""
+    if isinstance(value, str) and prints_messages(value):
+        return next((message.content for message in said(value)), value)
     if not is_mapping(value) or depth > _DEPTH:
         return value
     message = value.get("kwargs") if "lc" in value else value
     spoken = is_mapping(message) and (role_of(message.get("type")) == "tool" or role_of(message.get("role")) == "tool")
-    if is_mapping(message) and (spoken or len(value) == 1):
+    if is_mapping(message) and (spoken or len(value) == 1 or value.keys() == _TOLD):
         for key in ("artifact", *_RESULTS):
             if message.get(key) is not None:
                 return _result(message[key], depth=depth + 1)

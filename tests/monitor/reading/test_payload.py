@@ -117,3 +117,9 @@ def test_an_unknown_shape() -> None:
 def test_nothing() -> None:
     """Nothing says nothing."""
     assert (Asked(), Answered()) == (asked(None), answered(None))
+
+
+def test_printed_messages_in_a_list() -> None:
+    """Messages that a framework printed one by one are messages, not questions."""
+    printed = "content='Why?' additional_kwargs={} response_metadata={}"
+    assert "Why?" == asked({"messages": [printed]}).query

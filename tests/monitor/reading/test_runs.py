@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 HI: dict[str, AttributeValue] = {"role": "user", "content": "Hi"}
 HELLO: dict[str, AttributeValue] = {"role": "assistant", "content": "Hello"}
 BEFORE = (Message(role="user", content="Hi"), Message(role="assistant", content="Hello"))
-AI: dict[str, AttributeValue] = {"lc": 1, "type": "constructor", "id": ["langchain", "AIMessage"], "kwargs": {"content": "So."}}
+AI: dict[str, AttributeValue] = {
+    "lc": 1,
+    "type": "constructor",
+    "id": ["langchain", "AIMessage"],
+    "kwargs": {"content": "So."},
+}
 
 
 def step(make: Make, role: Role, given: AttributeValue = None, made: AttributeValue = None) -> Step:
@@ -190,6 +195,7 @@ def test_a_retrieval_that_failed(make: Make) -> None:
         {"output": {"documents": [{"id": "d", "text": "Text."}]}},
         {"type": "tool", "content": '[{"id": "d", "text": "Text."}]', "artifact": None},
         {"lc": 1, "id": ["ToolMessage"], "kwargs": {"type": "tool", "content": '[{"id": "d", "text": "Text."}]'}},
+        {"output": 'content=\'[{"id": "d", "text": "Text."}]\' name=\'find\' tool_call_id=\'c\'', "kwargs": {}},
     ],
 )
 def test_a_tool(make: Make, made: AttributeValue) -> None:

@@ -58,6 +58,8 @@ EXPECTED = {
     "openinference-openai-manual": 1.0,
     "openinference-openai-multiturn-trace-grpc": 1.0,
     "openinference-openai-responses": 1.0,
+    "openlit-langchain": 1.0,
+    "openlit-openai-chroma-1.45": 1.0,
     "openllmetry-openai-chroma": 1.0,
     "otel-genai-langchain-agent+genai-openai": 1.0,
     "otel-genai-llamaindex": 0.94,

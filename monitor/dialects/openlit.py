@@ -1,0 +1,143 @@
+"""OpenLIT: the GenAI convention, and what its decorators, LangGraph spans and releases before 1.40 do otherwise.
+
+Decorated functions record printed arguments and a plain text as output messages; up to 1.3x a prompt is one text of
+`role: ...` lines. LangGraph's reading of its own state calls itself a retrieval.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from monitor.dialects import genai
+from monitor.reading.attributes import flattened, is_mapping, is_sequence, text
+from monitor.reading.convention import Convention
+from monitor.reading.messages import Said, before_last_user, conversation, heard, role_of, said
+from monitor.reading.payload import answered, tidy
+from monitor.reading.reprs import literal
+from monitor.reading.runs import called, decoded, maker, question
+from monitor.spans import Attributes, AttributeValue, Role, Span, Step
+
+NAME = "openlit"
+
+ARGS, KWARGS = "function.args", "function.kwargs"
+WORKFLOW_INPUT, WORKFLOW_OUTPUT = "gen_ai.workflow.input", "gen_ai.workflow.output"
+PROMPT, COMPLETION = "gen_ai.prompt", "gen_ai.completion"
+CONTENT_PROMPT, CONTENT_COMPLETION = "gen_ai.content.prompt", "gen_ai.content.completion"
+_STATE = ("gen_ai.graph.message_count", "gen_ai.graph.next_nodes")
+_OBJECT = re.compile(r"<[^<>'\"]{1,200} object at 0x[0-9a-f]+>")
+_FIRST = re.compile(r"""\(\s*(?:<[^<>]{1,200}>,\s*)?('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")""", re.DOTALL)
+_SPEAKER = re.compile(r"^(system|developer|user|human|assistant|ai|tool|function):[ \t]*", re.IGNORECASE | re.MULTILINE)
+
+
+def claims(span: Span) -> bool:
+    """Return whether OpenLIT made the span."""
+    return span.scope.startswith(NAME) or span.attributes.get("telemetry.sdk.name") == NAME
+
+
+def role(span: Span) -> Role:
+    """Return the role of the span's operation; a span without one is a decorated function."""
+    attributes = span.attributes
+    operation = text(attributes, genai.OPERATION)
+    if operation is None:
+        speaks = genai.claims(span) and ARGS not in attributes
+        return genai.role(span) if speaks else Role.CHAIN
+    if operation == "vectordb":
+        return Role.DB
+    found = genai.role(span)
+    if found is Role.RETRIEVAL and any(key in attributes for key in _STATE):
+        return Role.NOISE
+    return found
+
+
+def read(span: Span) -> Step:
+    """Translate one span."""
+    attributes = span.attributes
+    kept = role(span)
+    step = replace(genai.read(span), dialect=NAME, role=kept)
+    if kept in {Role.CHAIN, Role.AGENT}:
+        return _function(step, attributes) if ARGS in attributes else _wrapper(step, attributes)
+    if kept is Role.LLM:
+        return _model_call(step, attributes)
+    if kept is Role.RETRIEVAL and step.documents is not None:
+        # Its `id` is the metadata's source.
+        return replace(step, documents=tuple(replace(c, source=c.source or c.id) for c in step.documents))
+    return step
+
+
+def _function(step: Step, attributes: Attributes) -> Step:
+    args, kwargs = _printed(attributes.get(ARGS)), _printed(attributes.get(KWARGS))
+    ask = called(args if is_sequence(args) else (), kwargs if is_mapping(kwargs) else {})
+    made = decoded(text(attributes, genai.OUTPUT, COMPLETION, CONTENT_COMPLETION)).value
+    unsure = frozenset({"history"}) if ask.history else frozenset()
+    return replace(step, query=ask.query, history=ask.history, response=answered(made).response, unsure=unsure)
+
+
+def _printed(value: AttributeValue) -> AttributeValue:
+    """What was printed, objects as None; of a text that was cut the first text in it."""
+    if not isinstance(value, str):
+        return value
+    read = literal(_OBJECT.sub("None", value))
+    if read is None and (first := _FIRST.match(value)) is not None:
+        return literal(f"[{first[1]}]")
+    return read
+
+
+def _wrapper(step: Step, attributes: Attributes) -> Step:
+    items = flattened(attributes, PROMPT + ".").get(PROMPT + ".", ())
+    given = tuple(m for item in items for m in said({"role": item.fields.get("role"), **item.fields}))
+    if step.query is None and given:
+        earlier, last = before_last_user(given)
+        history = conversation(earlier) or None
+        step = replace(step, query=last.content.strip() or None if last else None, history=history)
+    made = decoded(attributes.get(WORKFLOW_OUTPUT)).value
+    if step.query is None and WORKFLOW_INPUT in attributes:
+        ask = question(decoded(attributes[WORKFLOW_INPUT]).value)
+        step = replace(step, query=ask.query, history=ask.history, unsure=step.unsure | {"history"})
+    if step.response is None and made is not None:
+        answer = answered(made)
+        unsure = step.unsure if answer.certain else step.unsure | {"response"}
+        step = replace(step, response=answer.response, documents=answer.documents, unsure=unsure)
+    return replace(step, model=step.model or maker(made))
+
+
+def _model_call(step: Step, attributes: Attributes) -> Step:
+    spoken = text(attributes, PROMPT, CONTENT_PROMPT) or _event(step.span, CONTENT_PROMPT, PROMPT)
+    given = transcript(spoken) if spoken is not None else ()
+    made = text(attributes, COMPLETION, CONTENT_COMPLETION)
+    return replace(
+        step,
+        messages=heard(given) if given and (not step.messages or len(step.messages) == 1) else step.messages,
+        output=step.output or (tidy(made) if made else None),
+    )
+
+
+def _event(span: Span, name: str, key: str) -> str | None:
+    return next((text(event.attributes, key) for event in span.events if event.name == name), None)
+
+
+def transcript(prompt: str) -> tuple[Said, ...]:
+    """Return the messages of a prompt that was written as `role: text` lines; any other text is one of the user.
+
+    >>> [m.role for m in transcript("system: Be kind." + chr(10) + "user: Why?")]
+    ['system', 'user']
+    """
+    marks = list(_SPEAKER.finditer(prompt))
+    if not marks or marks[0].start() > 0:
+        return said(prompt)
+    ends = [*(mark.start() for mark in marks[1:]), len(prompt)]
+    return tuple(
+        Said(role_of(mark[1]) or "user", prompt[mark.end() : end].strip(), certain=False)
+        for mark, end in zip(marks, ends, strict=True)
+    )
+
+
+DIALECT = Convention(
+    name=NAME,
+    priority=108,
+    url="https://docs.openlit.io/latest/sdk/overview",
+    versions="openlit 1.30 to 1.45",
+    claims=claims,
+    role=role,
+    read=read,
+)
