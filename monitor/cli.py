@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
@@ -284,7 +285,7 @@ def demo(out: Path, seed: int, days: int, turns_per_hour: int) -> int:
     picture = out / "trend.html"
     picture.write_text(demo_report.page(found), encoding="utf-8")
     click.echo(f"Picture: {picture.resolve()}")
-    click.echo(f"Look around: rag-monitor trends --store {settings.store.url}")
+    click.echo(f"Look around: rag-monitor trends --store {shlex.quote(settings.store.url)}")
     return 0
 
 

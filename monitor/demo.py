@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypedDict
 
 import orjson
+from sqlalchemy import URL
 
 from collectors.otlp_http import OtlpHttp
 from monitor.assets import asset_dir
@@ -132,7 +133,7 @@ def settings_for(folder: Path, environ: Mapping[str, str]) -> Settings:
         judge |= {"api_key": environ["OPENAI_API_KEY"], "base_url": environ.get("OPENAI_BASE_URL") or None}
         judge |= {"model": environ["OPENAI_MODEL"]} if environ.get("OPENAI_MODEL") else {}
     tree = {
-        "store": {"url": f"sqlite:///{folder / 'demo.db'}"},
+        "store": {"url": URL.create("sqlite", database=str(folder / "demo.db")).render_as_string()},
         "collectors": [{"kind": "otlp_http", "port": 0}],
         "judge": judge,
         "metrics": ["groundedness"],
