@@ -16,6 +16,7 @@ _LOOKED_AT = 64
 """Spans of one unit that are looked at."""
 _KEPT = 8
 _STEPS = frozenset((Role.LLM, Role.RETRIEVAL, Role.RERANK, Role.TOOL, Role.EMBEDDING, Role.DB))
+_SEARCHING = frozenset((Role.RETRIEVAL, Role.RERANK))
 _TELLING = 8
 """Characters from which on a text is unlikely to occur in another by chance."""
 
@@ -35,6 +36,8 @@ class Evidence:
     """Single steps, without a chain, agent or request around them."""
     ended: bool = False
     """A model call produced a text, or failed."""
+    searched: bool = False
+    """Documents were looked for."""
     closed: bool = False
     """A question that was answered or failed, in a chain, agent or request of its own."""
 
@@ -49,6 +52,7 @@ class Evidence:
             session=self.session or other.session,
             bare=self.bare and other.bare,
             ended=self.ended or other.ended,
+            searched=self.searched or other.searched,
             closed=self.closed or other.closed,
         )
 
@@ -57,6 +61,7 @@ def evidence(roots: Sequence[Node]) -> Evidence:
     """Return what the first spans below `roots` say."""
     nodes = list(islice(walk(*roots), _LOOKED_AT))
     head = nodes[0].step if nodes else None
+    searched = any(node.role in _SEARCHING for node in nodes)
     session = next((s for node in nodes if node.span and (s := identity.session(node.span.attributes))), None)
     if head is not None and head.role in {Role.CHAIN, Role.AGENT} and (head.query or head.response):
         return Evidence(
@@ -66,6 +71,7 @@ def evidence(roots: Sequence[Node]) -> Evidence:
             session=session,
             bare=False,
             ended=head.response is not None or head.error is not None,
+            searched=searched,
             closed=head.response is not None or head.error is not None,
         )
     steps = [node.step for node in nodes if node.step is not None]
@@ -74,7 +80,9 @@ def evidence(roots: Sequence[Node]) -> Evidence:
     found = Evidence(session=session)
     for step in steps:
         found = found.with_(_of(step))
-    return replace(found, bare=bare, ended=ended, closed=not bare and ended and bool(found.questions))
+    return replace(
+        found, bare=bare, ended=ended, searched=searched, closed=not bare and ended and bool(found.questions)
+    )
 
 
 def departs(so_far: Evidence, unit: Evidence) -> bool:
@@ -89,7 +97,9 @@ def follows(so_far: Evidence, unit: Evidence, ahead: Evidence | None) -> bool:
     if so_far.closed and unit.closed:
         return bool(set(so_far.answers).intersection(unit.questions))
     if so_far.bare and not so_far.ended:
-        return True  # searched for, in whatever words, and not answered yet
+        # Searched for, in whatever words, and not answered yet; a chain that searches by itself asks by itself.
+        apart = so_far.searched and unit.searched and not unit.bare and so_far.questions and unit.questions
+        return not apart or _related(so_far, unit)
     if not unit.questions:
         return ahead is None or _related(so_far, ahead)
     return not so_far.questions or _related(so_far, unit)

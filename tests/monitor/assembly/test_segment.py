@@ -152,6 +152,16 @@ def test_two_missing_parents(make: Make, turns: Turns) -> None:
     assert [("Is the pump covered?", "Yes.")] == exchanges(turns, spans)
 
 
+def test_a_leaked_context(make: Make, turns: Turns) -> None:
+    """After a root that was never ended, a chain that searches by itself begins the next turn."""
+    spans = [
+        make.retrieval(2, "Is the pump covered?", {"a": "x"}, parent=1),
+        make.chain(4, "How long is shipping?", None, parent=9, at=2),
+        make.retrieval(5, "How long is shipping?", {"b": "y"}, parent=4, at=2.1),
+    ]
+    assert ["Is the pump covered?", "How long is shipping?"] == [turn.query for turn in turns(spans)]
+
+
 def test_graph_nodes_whose_root_never_came(make: Make, turns: Turns) -> None:
     """Nodes of one graph run share their question and are one turn."""
     state = '{"messages": [{"type": "human", "data": {"content": "Why?"}}]}'

@@ -1,0 +1,160 @@
+"""OpenLLMetry (Traceloop): `traceloop.span.kind`, entity input and output as JSON, flattened or GenAI messages.
+
+LangChain wraps values as `{"inputs": ...}` and `{"outputs": ...}`, the SDK's decorators record arguments, LlamaIndex
+names components `VectorIndexRetriever.task`. With `use_legacy_attributes=False` messages are log records of the span
+around the model call. Model calls in the GenAI convention alone are read by `genai`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from monitor.dialects import genai
+from monitor.reading.attributes import Item, flattened, is_mapping, text
+from monitor.reading.convention import Convention, Table
+from monitor.reading.json_text import unwrap
+from monitor.reading.messages import Said, heard, said
+from monitor.reading.payload import tidy
+from monitor.reading.runs import Value, decoded, told
+from monitor.spans import Attributes, AttributeValue, Role, Span, Step
+
+NAME = "openllmetry"
+
+TABLE = Table(
+    model=("gen_ai.response.model", "llm.response.model"),
+    request_model=("gen_ai.request.model", "llm.request.model"),
+    input_tokens=("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.usage.prompt_tokens"),
+    output_tokens=("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.usage.completion_tokens"),
+    response_id=("gen_ai.response.id",),
+    streaming=("llm.is_streaming", "gen_ai.is_streaming"),
+    facets=(
+        ("provider", "gen_ai.provider.name"),
+        ("provider", "gen_ai.system"),
+        ("agent", "gen_ai.agent.name"),
+        ("workflow", "traceloop.workflow.name"),
+        ("prompt", "traceloop.prompt.key"),
+        ("prompt_version", "traceloop.prompt.version"),
+    ),
+)
+
+KIND, REQUEST = "traceloop.span.kind", "llm.request.type"
+KINDS = {"workflow": Role.CHAIN, "task": Role.CHAIN, "agent": Role.AGENT, "tool": Role.TOOL}
+REQUESTS = {"chat": Role.LLM, "completion": Role.LLM, "embedding": Role.EMBEDDING, "rerank": Role.RERANK}
+OPERATIONS = {
+    "vector_db_retrieve": Role.RETRIEVAL,
+    "retrieval": Role.RETRIEVAL,
+    "embeddings": Role.EMBEDDING,
+    "rerank": Role.RERANK,
+    "execute_tool": Role.TOOL,
+    "chat": Role.LLM,
+    "text_completion": Role.LLM,
+    "generate_content": Role.LLM,
+}
+INPUTS, OUTPUTS = ("traceloop.entity.input", "gen_ai.task.input"), ("traceloop.entity.output", "gen_ai.task.output")
+PROMPT, COMPLETION = "gen_ai.prompt.", "gen_ai.completion."
+_COMPONENTS = (
+    (re.compile(r"(?:Retriever|^retrieve|retrieval|^search)(?:_|$|[A-Z])|_(?:retriever?|search)$"), Role.RETRIEVAL),
+    (re.compile(r"Rerank(?:er)?$|^rerank"), Role.RERANK),
+    (re.compile(r"Embedding$"), Role.EMBEDDING),
+    (re.compile(r"(?:Splitter|NodeParser|PromptTemplate|PromptHelper|Postprocessor)$"), Role.NOISE),
+)
+_FLAT = re.compile(r"gen_ai\.(?:prompt|completion)\.\d")
+_WRAPPED = ("inputs", "outputs")
+_NOTHING: tuple[AttributeValue, ...] = (None, "", {}, {"input": ""})
+_CHUNK = ".content.completion.chunk"
+
+
+def claims(span: Span) -> bool:
+    """Return whether the span names its Traceloop kind or kind of request, or holds flattened messages."""
+    attributes = span.attributes
+    if KIND in attributes or REQUEST in attributes:
+        return True
+    return any(_FLAT.match(key) for key in attributes)
+
+
+def role(span: Span) -> Role:
+    """Return what the span does: its request or operation tells, then the component's name, then its kind."""
+    attributes = span.attributes
+    if any(event.name in genai.MESSAGE_EVENTS or event.name == genai.CHOICE for event in span.events):
+        return Role.LLM
+    known = REQUESTS.get(str(attributes.get(REQUEST, ""))) or OPERATIONS.get(str(attributes.get(genai.OPERATION, "")))
+    if known is not None:
+        return known
+    kind = str(attributes.get(KIND, "")).lower()
+    if kind == "task":
+        component = _component(span)
+        return next((found for shape, found in _COMPONENTS if shape.search(component)), Role.CHAIN)
+    return KINDS.get(kind, Role.CHAIN if kind else Role.LLM)
+
+
+def read(span: Span) -> Step:
+    """Translate one span."""
+    attributes = span.attributes
+    step = TABLE.step(span, role(span), NAME)
+    if step.role is Role.LLM:
+        return _model_call(step, attributes)
+    failed = attributes.get("gen_ai.task.status") == "failure"
+    step = replace(step, error=step.error or ("error" if failed else None))
+    if step.role is Role.TOOL:
+        step = replace(step, tool=_component(span) or None)
+    given, made = decoded(text(attributes, *INPUTS)), decoded(text(attributes, *OUTPUTS))
+    return told(step, _late(_unwrapped(given), made), _unwrapped(made))
+
+
+def _component(span: Span) -> str:
+    return (text(span.attributes, "traceloop.entity.name") or span.name).removesuffix(".task")
+
+
+def _unwrapped(value: Value) -> Value:
+    held = value.value
+    if is_mapping(held) and not held.keys().isdisjoint(_WRAPPED):
+        return Value(next(held[key] for key in _WRAPPED if key in held), value.cut)
+    return value
+
+
+def _late(given: Value, made: Value) -> Value:
+    """A chain that streams is begun without its input, which then stands beside its output."""
+    if given.value not in _NOTHING:
+        return given
+    kwargs = made.value.get("kwargs") if is_mapping(made.value) else None
+    return Value(kwargs["inputs"]) if is_mapping(kwargs) and "inputs" in kwargs else given
+
+
+def _model_call(step: Step, attributes: Attributes) -> Step:
+    lists = flattened(attributes, PROMPT, COMPLETION)
+    given = tuple(message for item in lists.get(PROMPT, ()) for message in _messages(item, "user"))
+    made = tuple(message for item in lists.get(COMPLETION, ()) for message in _messages(item, "assistant"))
+    if not given and not made:
+        spoken = genai.read(replace(step.span, attributes={**attributes, genai.OPERATION: "chat"}))
+        step = replace(step, messages=spoken.messages, output=spoken.output, tool_calls=spoken.tool_calls)
+        streams = step.streaming or spoken.streaming
+    else:
+        output = next((found for m in made if (found := tidy(m.content))), None)
+        step = replace(step, messages=heard(given), output=output, tool_calls=sum(m.tool_calls for m in made))
+        streams = step.streaming
+    if any(event.name.endswith(_CHUNK) for event in step.span.events):
+        streams = True
+    return replace(step, streaming=streams)
+
+
+def _messages(item: Item, default: str) -> tuple[Said, ...]:
+    fields = item.fields
+    body: AttributeValue = fields.get("content")
+    if isinstance(body, str) and body.startswith("[{"):
+        body = unwrap(body)  # parts of a message with several media
+    calls = {key.split(".")[1] for key in fields if key.startswith("tool_calls.")}
+    called = len(calls) + ("function_call.name" in fields)
+    read = said({"role": text(fields, "role") or default, "content": body})
+    return tuple(replace(message, tool_calls=max(message.tool_calls, called)) for message in read)
+
+
+DIALECT = Convention(
+    name=NAME,
+    priority=112,
+    url="https://github.com/traceloop/openllmetry/tree/main/packages/opentelemetry-semantic-conventions-ai",
+    versions="0.33 to 0.62, traceloop-sdk and single instrumentors",
+    claims=claims,
+    role=role,
+    read=read,
+)
