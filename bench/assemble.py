@@ -16,14 +16,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from collectors import _otlp
+from monitor import plugins
 from monitor.assembly.join import join
 from monitor.assembly.reading import read
-from monitor.dialects import genai, openinference, transport
 from monitor.spans import Attributes, Decoded, Span
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BEGAN = 1_767_225_600_000_000_000
-DIALECTS = (openinference.DIALECT, genai.DIALECT, transport.DIALECT)
+DIALECTS = tuple(plugins.load("dialects", kind, "bench").DIALECT for kind in plugins.kinds("dialects"))
 TRACE = "ab" * 16
 rng = random.Random(7)  # noqa: S311 -- made-up words
 WORDS = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 10))) for _ in range(4000)]
