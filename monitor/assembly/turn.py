@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from itertools import islice
 
 from monitor.assembly.asked import Asked, asked
 from monitor.assembly.calls import Call
@@ -21,6 +22,8 @@ from monitor.spans import Attributes, Role, Span, instant
 
 _TOLD = frozenset(("truncated", "redacted", "text_repaired", "metadata_unread", "span_missing", "generic"))
 _TELLING = SEARCHES | WRAPPERS | {Role.LLM, Role.TOOL}
+_LOOKED_AT = 8
+"""Chains, from the end, that may have been handed the answering message."""
 _FACETS = 8
 _FACET_LENGTH = 64
 _EARLY_NS, _LATE_NS = 100_000_000, 1_000_000_000
@@ -109,7 +112,9 @@ def _model(material: Material, answer: Call | None) -> str | None:
 
 def _noted(material: Material, answer: Call) -> str | None:
     output = flat(answer.output or "")
-    return next((s.model for s in material.wrappers() if s.model and s.response and flat(s.response) == output), None)
+    late = (node for node in reversed(material.nodes) if node.role in WRAPPERS)
+    steps = (step for node in islice(late, _LOOKED_AT) if (step := node.step) is not None)
+    return next((s.model for s in steps if s.model and s.response and flat(s.response) == output), None)
 
 
 def _any_model(material: Material) -> str | None:
