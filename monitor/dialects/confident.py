@@ -7,6 +7,7 @@ from dataclasses import replace
 from monitor.reading.attributes import text
 from monitor.reading.convention import Convention, Table
 from monitor.reading.documents import documents
+from monitor.reading.naming import component
 from monitor.reading.runs import Value, decoded, told
 from monitor.spans import Role, Span, Step
 
@@ -22,7 +23,7 @@ TABLE = Table(
         ("agent", "confident.agent.name"),
         ("top_k", "confident.retriever.top_k"),
         ("query_embedding_model", "confident.retriever.embedder"),
-        ("prompt", "confident.llm.prompt.alias"),
+        ("prompt_template", "confident.llm.prompt.alias"),
         ("prompt_version", "confident.llm.prompt.version"),
     ),
 )
@@ -38,6 +39,7 @@ INPUT, OUTPUT, CONTEXT = "confident.span.input", "confident.span.output", "confi
 TRACE_INPUT, TRACE_OUTPUT = "confident.trace.input", "confident.trace.output"
 TRACE_CONTEXT = "confident.trace.retrieval_context"
 _MARKS = (KIND, INPUT, OUTPUT, CONTEXT, TRACE_INPUT, TRACE_OUTPUT, TRACE_CONTEXT)
+_PLAIN = {"", "custom"}
 
 
 def claims(span: Span) -> bool:
@@ -46,8 +48,11 @@ def claims(span: Span) -> bool:
 
 
 def role(span: Span) -> Role:
-    """Return the role of the span's type; types nobody has heard of wrap others."""
-    return ROLES.get(str(span.attributes.get(KIND, "")).lower(), Role.CHAIN)
+    """Return the role of the span's type, without one by its name; types nobody has heard of wrap others."""
+    kind = str(span.attributes.get(KIND, "")).lower()
+    if kind in _PLAIN and span.parent_id is not None:
+        return component(span.name) or Role.CHAIN
+    return ROLES.get(kind, Role.CHAIN)
 
 
 def read(span: Span) -> Step:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from monitor.reading.attributes import integer, mapping, text
 from monitor.reading.convention import Convention, Table
+from monitor.reading.naming import component
 from monitor.reading.runs import decoded, told
 from monitor.spans import Role, Span, Step
 
@@ -20,7 +21,7 @@ TABLE = Table(
     model=("langfuse.observation.model.name",),
     request_model=("langfuse.observation.model.name",),
     facets=(
-        ("prompt", "langfuse.observation.prompt.name"),
+        ("prompt_template", "langfuse.observation.prompt.name"),
         ("prompt_version", "langfuse.observation.prompt.version"),
     ),
 )
@@ -42,6 +43,7 @@ INPUT, OUTPUT = "langfuse.observation.input", "langfuse.observation.output"
 TRACE_INPUT, TRACE_OUTPUT = "langfuse.trace.input", "langfuse.trace.output"
 _USAGE = "langfuse.observation.usage_details"
 _FIRST_TOKEN = "langfuse.observation.completion_start_time"  # noqa: S105 -- an attribute
+_PLAIN = {"", "span"}
 
 
 def claims(span: Span) -> bool:
@@ -50,8 +52,11 @@ def claims(span: Span) -> bool:
 
 
 def role(span: Span) -> Role:
-    """Return the role of the observation's type; types nobody has heard of wrap others."""
-    return ROLES.get(str(span.attributes.get(KIND, "")).lower(), Role.CHAIN)
+    """Return the role of the observation's type, of a mere span by its name; unheard-of types wrap others."""
+    kind = str(span.attributes.get(KIND, "")).lower()
+    if kind in _PLAIN and span.parent_id is not None:
+        return component(span.name) or Role.CHAIN
+    return ROLES.get(kind, Role.CHAIN)
 
 
 def read(span: Span) -> Step:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from monitor.reading.attributes import integer, is_mapping, mapping
 from monitor.reading.convention import Convention, Table
 from monitor.reading.failure import exception
+from monitor.reading.naming import component
 from monitor.reading.runs import Value, decoded, told
 from monitor.spans import Role, Span, Step
 
@@ -46,8 +47,11 @@ def claims(span: Span) -> bool:
 
 
 def role(span: Span) -> Role:
-    """Return the role of the run's kind; kinds nobody has heard of wrap others."""
-    return ROLES.get(str(span.attributes.get(KIND, "")).lower(), Role.CHAIN)
+    """Return the role of the run's kind, of a mere function by its name; unheard-of kinds wrap others."""
+    kind = str(span.attributes.get(KIND, "")).lower()
+    if kind == "chain" and span.parent_id is not None:
+        return component(span.name) or Role.CHAIN
+    return ROLES.get(kind, Role.CHAIN)
 
 
 def read(span: Span) -> Step:

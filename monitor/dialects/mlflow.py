@@ -7,6 +7,7 @@ from dataclasses import replace
 from monitor.reading.attributes import integer, mapping, text
 from monitor.reading.convention import Convention, Table
 from monitor.reading.json_text import unwrap
+from monitor.reading.naming import component
 from monitor.reading.runs import decoded, told
 from monitor.spans import Attributes, Role, Span, Step
 
@@ -43,8 +44,11 @@ def claims(span: Span) -> bool:
 
 
 def role(span: Span) -> Role:
-    """Return the role of the span's type; types nobody has heard of wrap others."""
-    return ROLES.get(_said(span.attributes, KIND) or "", Role.CHAIN)
+    """Return the role of the span's type, without one by its name; types nobody has heard of wrap others."""
+    kind = _said(span.attributes, KIND) or "UNKNOWN"
+    if kind == "UNKNOWN" and span.parent_id is not None:
+        return component(span.name) or Role.CHAIN
+    return ROLES.get(kind, Role.CHAIN)
 
 
 def read(span: Span) -> Step:

@@ -15,6 +15,7 @@ from monitor.reading.attributes import Item, flattened, is_mapping, text
 from monitor.reading.convention import Convention, Table
 from monitor.reading.json_text import unwrap
 from monitor.reading.messages import Said, heard, said
+from monitor.reading.naming import component
 from monitor.reading.payload import tidy
 from monitor.reading.runs import Value, decoded, told
 from monitor.spans import Attributes, AttributeValue, Role, Span, Step
@@ -33,7 +34,7 @@ TABLE = Table(
         ("provider", "gen_ai.system"),
         ("agent", "gen_ai.agent.name"),
         ("workflow", "traceloop.workflow.name"),
-        ("prompt", "traceloop.prompt.key"),
+        ("prompt_template", "traceloop.prompt.key"),
         ("prompt_version", "traceloop.prompt.version"),
     ),
 )
@@ -53,12 +54,7 @@ OPERATIONS = {
 }
 INPUTS, OUTPUTS = ("traceloop.entity.input", "gen_ai.task.input"), ("traceloop.entity.output", "gen_ai.task.output")
 PROMPT, COMPLETION = "gen_ai.prompt.", "gen_ai.completion."
-_COMPONENTS = (
-    (re.compile(r"(?:Retriever|^retrieve|retrieval|^search)(?:_|$|[A-Z])|_(?:retriever?|search)$"), Role.RETRIEVAL),
-    (re.compile(r"Rerank(?:er)?$|^rerank"), Role.RERANK),
-    (re.compile(r"Embedding$"), Role.EMBEDDING),
-    (re.compile(r"(?:Splitter|NodeParser|PromptTemplate|PromptHelper|Postprocessor)$"), Role.NOISE),
-)
+_HELPERS = re.compile(r"(?:Splitter|NodeParser|PromptTemplate|PromptHelper|Postprocessor)$")
 _FLAT = re.compile(r"gen_ai\.(?:prompt|completion)\.\d")
 _WRAPPED = ("inputs", "outputs")
 _NOTHING: tuple[AttributeValue, ...] = (None, "", {}, {"input": ""})
@@ -83,8 +79,8 @@ def role(span: Span) -> Role:
         return known
     kind = str(attributes.get(KIND, "")).lower()
     if kind == "task":
-        component = _component(span)
-        return next((found for shape, found in _COMPONENTS if shape.search(component)), Role.CHAIN)
+        name = _entity_name(span)
+        return component(name) or (Role.NOISE if _HELPERS.search(name) else Role.CHAIN)
     return KINDS.get(kind, Role.CHAIN if kind else Role.LLM)
 
 
@@ -97,12 +93,12 @@ def read(span: Span) -> Step:
     failed = attributes.get("gen_ai.task.status") == "failure"
     step = replace(step, error=step.error or ("error" if failed else None))
     if step.role is Role.TOOL:
-        step = replace(step, tool=_component(span) or None)
+        step = replace(step, tool=_entity_name(span) or None)
     given, made = decoded(text(attributes, *INPUTS)), decoded(text(attributes, *OUTPUTS))
     return told(step, _late(_unwrapped(given), made), _unwrapped(made))
 
 
-def _component(span: Span) -> str:
+def _entity_name(span: Span) -> str:
     return (text(span.attributes, "traceloop.entity.name") or span.name).removesuffix(".task")
 
 

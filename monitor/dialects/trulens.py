@@ -9,6 +9,7 @@ from monitor.reading.convention import Convention, Table
 from monitor.reading.documents import documents
 from monitor.reading.failure import class_name
 from monitor.reading.json_text import unwrap
+from monitor.reading.naming import component
 from monitor.reading.runs import Value, decoded, told
 from monitor.spans import Attributes, AttributeValue, Role, Span, Step
 
@@ -51,6 +52,7 @@ _OUTPUTS = {
     Role.TOOL: ("mcp.output_content",),
 }
 _ERRORS = ("record_root.error", "call.error", "graph_task.error", "graph_node.error")
+_PLAIN = {"", "unknown"}
 
 
 def claims(span: Span) -> bool:
@@ -59,8 +61,11 @@ def claims(span: Span) -> bool:
 
 
 def role(span: Span) -> Role:
-    """Return the role of the span's type; types nobody has heard of wrap others."""
-    return ROLES.get(str(span.attributes.get(KIND, "")).lower(), Role.CHAIN)
+    """Return the role of the span's type, without one by its function; types nobody has heard of wrap others."""
+    kind = str(span.attributes.get(KIND, "")).lower()
+    if kind in _PLAIN and span.parent_id is not None:
+        return component(span.name.rpartition(".")[2]) or Role.CHAIN
+    return ROLES.get(kind, Role.CHAIN)
 
 
 def read(span: Span) -> Step:

@@ -69,3 +69,10 @@ def test_a_tool(make: Make) -> None:
     made = '[{"id": "a", "text": "Text."}]'
     read = step(make, "tool", {"confident.tool.name": "search", "confident.span.output": made})
     assert ("search", "a") == (read.tool, read.documents[0].id if read.documents else None)
+
+
+def test_a_custom_span_that_searches(make: Make) -> None:
+    """Below another, the name of a span without a telling type may tell that it retrieves."""
+    made = {"confident.span.type": "custom", "confident.span.output": '["Text."]'}
+    read = DIALECT.read(make.span(2, made, parent=1, name="retrieve"))
+    assert (Role.RETRIEVAL, ["Text."]) == (read.role, [found.content for found in read.documents or ()])

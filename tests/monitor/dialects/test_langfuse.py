@@ -66,3 +66,15 @@ def test_an_image(make: Make) -> None:
     )
     read = step(make, "generation", {"langfuse.observation.input": messages})
     assert ["What is it?\n[image]"] == [message.content for message in read.messages or ()]
+
+
+def test_a_function_that_searches(make: Make) -> None:
+    """Decorated functions are mere spans; below another its name may tell that one retrieves."""
+    attributes = {"langfuse.observation.type": "span", "langfuse.observation.output": '["Text.", "More."]'}
+    inner = DIALECT.read(make.span(2, attributes, parent=1, name="retrieve"))
+    outer = DIALECT.read(make.span(1, attributes, name="retrieve"))
+    assert (Role.RETRIEVAL, ["Text.", "More."], Role.CHAIN) == (
+        inner.role,
+        [found.content for found in inner.documents or ()],
+        outer.role,
+    )

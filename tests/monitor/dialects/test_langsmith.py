@@ -70,3 +70,10 @@ def test_a_streamed_reply(make: Make) -> None:
     made = '{"output":{"role":"assistant","content":"So.","tool_calls":null}}'
     read = step(make, "llm", {"gen_ai.completion": made, "langsmith.request.streaming": True})
     assert ("So.", True) == (read.output, read.streaming)
+
+
+def test_a_function_that_searches(make: Make) -> None:
+    """Decorated functions are chains unless told otherwise; below another its name may tell that one retrieves."""
+    made = {"langsmith.span.kind": "chain", "gen_ai.completion": '{"output":["Text."]}'}
+    read = DIALECT.read(make.span(2, made, parent=1, name="search_kb"))
+    assert (Role.RETRIEVAL, ["Text."]) == (read.role, [found.content for found in read.documents or ()])

@@ -68,3 +68,10 @@ def test_documents(make: Make) -> None:
 def test_nothing_found(make: Make) -> None:
     """An empty list is a retrieval that found nothing."""
     assert () == step(make, "RETRIEVER", spanOutputs=[]).documents
+
+
+def test_a_function_that_searches(make: Make) -> None:
+    """A traced function has no type; below another its name may tell that one retrieves."""
+    made = {"mlflow.spanType": '"UNKNOWN"', "mlflow.spanOutputs": '["Text."]'}
+    read = DIALECT.read(make.span(2, made, parent=1, name="retrieve"))
+    assert (Role.RETRIEVAL, ["Text."]) == (read.role, [found.content for found in read.documents or ()])

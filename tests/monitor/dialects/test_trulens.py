@@ -63,3 +63,10 @@ def test_nothing_found(make: Make) -> None:
 def test_an_error(make: Make, told: str, error: str) -> None:
     """What a function raised is kept as a class, never as a message."""
     assert error == step(make, "record_root", {"record_root.error": told}).error
+
+
+def test_a_function_that_searches(make: Make) -> None:
+    """A recorded function without a type is named by its path, whose last word may tell that it retrieves."""
+    made = {"ai.observability.span_type": "unknown", "ai.observability.call.return": '["Text."]'}
+    read = DIALECT.read(make.span(2, made, parent=1, name="app.Rag.retrieve"))
+    assert (Role.RETRIEVAL, ["Text."]) == (read.role, [found.content for found in read.documents or ()])
