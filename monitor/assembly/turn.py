@@ -10,6 +10,7 @@ from itertools import islice
 from monitor.assembly.asked import Asked, asked
 from monitor.assembly.calls import Call
 from monitor.assembly.citations import cited, retrieved
+from monitor.assembly.facets import facets
 from monitor.assembly.material import SEARCHES, Material
 from monitor.assembly.prompt import flat
 from monitor.assembly.replied import Replied, replied, retries
@@ -24,8 +25,6 @@ _TOLD = frozenset(("truncated", "redacted", "text_repaired", "metadata_unread", 
 _TELLING = SEARCHES | WRAPPERS | {Role.LLM, Role.TOOL}
 _LOOKED_AT = 8
 """Chains, from the end, that may have been handed the answering message."""
-_FACETS = 8
-_FACET_LENGTH = 64
 _EARLY_NS, _LATE_NS = 100_000_000, 1_000_000_000
 """A child that begins this long before its parent, or on another machine this long after its end, has another clock."""
 
@@ -42,6 +41,7 @@ def turn(material: Material, *, hash_user: Callable[[str], str]) -> Turn:
     told = _teller(material, reply)
     started, ended = _times(material, reply.answer)
     user = _owner(material, identity.user)
+    model = _model(material, reply.answer)
     return repaired(
         Turn(
             turn_id=turn_id(told.trace_id, material.head.span_id),
@@ -57,7 +57,7 @@ def turn(material: Material, *, hash_user: Callable[[str], str]) -> Turn:
             retrieval_queries=tuple(dict.fromkeys(step.retrieval_query or "" for step in material.searches)),
             citations=cites.citations,
             response=reply.response,
-            model=_model(material, reply.answer),
+            model=model,
             input_tokens=_total(call.input_tokens for call in material.calls),
             output_tokens=_total(call.output_tokens for call in material.calls),
             error=reply.error,
@@ -65,7 +65,14 @@ def turn(material: Material, *, hash_user: Callable[[str], str]) -> Turn:
             started_at=started,
             ended_at=ended,
             dialect=next((step.dialect for step in material.steps if step.role in _TELLING), ""),
-            facets=_facets(material, reply),
+            facets=facets(
+                material,
+                reply.answer,
+                model=model,
+                query=ask.query,
+                response=reply.response,
+                citations=cites.citations or (),
+            ),
             flags=flags | cites.flags,
         )
     )
@@ -163,18 +170,6 @@ def _skewed(material: Material) -> bool:
         if span.start_ns < above.start_ns - _EARLY_NS or (elsewhere and span.start_ns > above.end_ns + _LATE_NS):
             return True
     return False
-
-
-def _facets(material: Material, reply: Replied) -> dict[str, str]:
-    """Of the root, then of the answering span, then of the others; the first word counts."""
-    answer = reply.answer.span if reply.answer is not None else None
-    told = [step for step in material.steps if step.role is not Role.EMBEDDING]
-    facets: dict[str, str] = {}
-    for step in sorted(told, key=lambda step: (step is not material.root, step.span is not answer)):
-        for facet, value in step.facets.items():
-            if len(facets) < _FACETS and len(value) <= _FACET_LENGTH:
-                facets.setdefault(facet, value)
-    return facets
 
 
 def _flags(material: Material, ask: Asked, reply: Replied) -> frozenset[str]:

@@ -333,7 +333,7 @@ def test_facets(make: Make, turns: Turns) -> None:
     call = make.call(2, [("user", "Why?")], "So.", parent=1)
     call = replace(call, attributes={**call.attributes, "llm.provider": "openai", "agent.name": "x" * 100})
     (turn,) = turns([make.span(1, {"http.route": "/chat"}), call])
-    assert {"route": "/chat", "provider": "openai"} == turn.facets
+    assert {"route": "/chat", "provider": "openai", "model": "m"} == turn.facets
 
 
 def test_the_model_of_a_failed_call(make: Make, turns: Turns) -> None:

@@ -1,0 +1,248 @@
+"""What a team changes between releases, as properties of few values to slice turns by.
+
+Told by a dialect's table, or seen in the spans that retrieved: how was searched, for how many, where, in whose
+embedding, in which words, with which prompt, and in which languages people ask and are answered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from monitor.assembly.calls import Call
+from monitor.assembly.material import SEARCHES, Material
+from monitor.assembly.prompt import flat
+from monitor.judging.languages import FUNCTION_WORDS, latin_language, script
+from monitor.model import Citation
+from monitor.reading.attributes import finite, text
+from monitor.spans import Attributes, Role, Span, Step
+
+_MOST = 24
+_LONGEST = 64
+_RETRIEVING = SEARCHES | {Role.DB}
+_LOOKED_AT = 16
+"""Spans that searched, and documents, that are looked at."""
+_SAMPLE = 1000
+_NAMES = 200
+_TOP_K = re.compile(
+    r"(?:^|[._])(?:top_?k|n_results|num_results|num_contexts|similarity_top_k|top_n)$|^k$", re.IGNORECASE
+)
+_TOP_K_ARGUMENT = re.compile(
+    r"\"(?:top_?k|n_results|num_results|similarity_top_k|top_n|k)\\?\"\s*:\s*(\d{1,4})\b", re.IGNORECASE
+)
+_ARGUMENTS = (
+    "input.value",
+    "gen_ai.tool.call.arguments",
+    "haystack.component.input",
+    "traceloop.entity.input",
+    "langfuse.observation.input",
+    "mlflow.spanInputs",
+    "ai.toolCall.args",
+    "tool_arguments",
+)
+_INDEX = re.compile(
+    r"(?:^|[._])(?:collection[._]?name|index[._]?name|collection|index_id|data_source\.id)$", re.IGNORECASE
+)
+_INDEX_EMBEDDING = re.compile(r"(?:^|[._])(?:embedding[._]model|index[._]embedding[._]model|ls_embedding_provider)$")
+_NAMED = (
+    "haystack.component.type",
+    "gen_ai.tool.name",
+    "db.operation.name",
+    "ls_retriever_name",
+    "metadata",
+    "tool.name",
+)
+_SEARCH_TYPES = (
+    ("hybrid", re.compile(r"hybrid", re.IGNORECASE)),
+    ("fusion", re.compile(r"fusion|\brrf\b|ensemble", re.IGNORECASE)),
+    ("keyword", re.compile(r"bm25|keyword|tf_?idf|full_?text|sparse|lexical", re.IGNORECASE)),
+    ("vector", re.compile(r"vector|embedding|dense|similarity|knn|semantic", re.IGNORECASE)),
+)
+_TRANSLATIONS = (
+    ("hyde", re.compile(r"hyde|hypothetical", re.IGNORECASE)),
+    ("decomposition", re.compile(r"sub_?quer|sub_?question|decompos", re.IGNORECASE)),
+    ("augmentation", re.compile(r"multi_?quer|expan(?:d|sion)|rag_?fusion", re.IGNORECASE)),
+    ("rewriting", re.compile(r"rewrit|rephras|condens|standalone|contextualiz", re.IGNORECASE)),
+)
+_TEMPLATES = (
+    "llm.prompt_template.template",
+    "prompt.template",
+    "langfuse.observation.prompt.name",
+    "gen_ai.prompt.name",
+)
+_SCRIPTS = {"kana": "ja", "hangul": "ko", "han": "zh", "greek": "el", "hebrew": "he", "thai": "th"}
+_WORD = re.compile(r"[^\W\d_]+")
+_FEWEST_WORDS, _SURE_SHARE = 3, 0.2
+_IMAGE = "[image]"
+_HYPOTHETICAL = 3
+"""How many times longer than the question a made-up answer is that was searched for."""
+_HYPOTHETICAL_LENGTH = 160
+
+
+def facets(
+    material: Material,
+    answer: Call | None,
+    *,
+    model: str | None,
+    query: str | None,
+    response: str | None,
+    citations: Sequence[Citation],
+) -> Mapping[str, str]:
+    """Return the facets of a turn; what a span's dialect tells counts before what its names and attributes show."""
+    found = dict(_told(material, answer))
+    searched = [s for s in material.steps if s.role in _RETRIEVING or _is_search(s)][:_LOOKED_AT]
+    seen = (
+        ("model", model),
+        ("search_type", _search_type(material, searched)),
+        ("top_k", _top_k(searched)),
+        ("index", _first(searched, _INDEX)),
+        ("reranker", next((_named(s.span) for s in material.steps if s.role is Role.RERANK), None)),
+        ("query_translation", _translation(material, query)),
+        ("sub_queries", _sub_queries(material)),
+        ("query_embedding_model", _embedding_model(material)),
+        ("index_embedding_model", _first(searched, _INDEX_EMBEDDING)),
+        ("prompt_template", _template(material, answer)),
+        ("query_language", _language(query)),
+        ("response_language", _language(response)),
+        ("documents_language", _language(" ".join(c.content or "" for c in citations[:_LOOKED_AT]))),
+        ("has_image", "true" if _has_image(answer, query) else None),
+    )
+    for facet, value in seen:
+        if value is not None and len(value) <= _LONGEST and len(found) < _MOST:
+            found.setdefault(facet, value)
+    return found
+
+
+def _told(material: Material, answer: Call | None) -> Iterator[tuple[str, str]]:
+    """Of the root, then of the answering span, then of the others; the first word counts."""
+    answering = answer.span if answer is not None else None
+    told = [step for step in material.steps if step.role is not Role.EMBEDDING]
+    known: set[str] = set()
+    for step in sorted(told, key=lambda step: (step is not material.root, step.span is not answering)):
+        for facet, value in step.facets.items():
+            if facet not in known and len(known) < _MOST and len(value) <= _LONGEST:
+                known.add(facet)
+                yield facet, value
+
+
+def _search_type(material: Material, searched: Sequence[Step]) -> str | None:
+    """What the names of retrievals say; keyword and vector side by side are hybrid; an embedded query is a vector."""
+    if not searched:
+        return None
+    seen = {kind for step in searched if (kind := _kind(step.span)) is not None}
+    for kind in ("hybrid", "fusion"):
+        if kind in seen:
+            return kind
+    if len(seen) > 1:
+        return "hybrid"
+    if seen:
+        return next(iter(seen))
+    return "vector" if any(step.role is Role.EMBEDDING for step in material.steps) else None
+
+
+def _kind(span: Span) -> str | None:
+    named = f"{span.name} {' '.join(str(span.attributes.get(key, ''))[:_SAMPLE] for key in _NAMED)}"
+    return next((kind for kind, pattern in _SEARCH_TYPES if pattern.search(named)), None)
+
+
+def _top_k(searched: Sequence[Step]) -> str | None:
+    """Of the spans that searched; elsewhere the same word means how a model samples."""
+    for step in searched:
+        for key, value in step.span.attributes.items():
+            number = finite(value) if _TOP_K.search(key) else None
+            if number is not None and number > 0:
+                return str(int(number))
+        for key in _ARGUMENTS:
+            given = step.span.attributes.get(key)
+            match = _TOP_K_ARGUMENT.search(given[:_SAMPLE]) if isinstance(given, str) else None
+            if match is not None:
+                return match[1]
+    return None
+
+
+def _first(searched: Sequence[Step], pattern: re.Pattern[str]) -> str | None:
+    return next((value for step in searched if (value := _held(step.span.attributes, pattern))), None)
+
+
+def _held(attributes: Attributes, pattern: re.Pattern[str]) -> str | None:
+    return next((text(attributes, key) for key in attributes if pattern.search(key)), None)
+
+
+def _named(span: Span) -> str:
+    """A reranker by its model, else by its class or name."""
+    named = text(
+        span.attributes, "reranker.model_name", "gen_ai.request.model", "ai.model.id", "haystack.component.type"
+    )
+    return named or span.name.partition(".")[0]
+
+
+def _translation(material: Material, query: str | None) -> str | None:
+    """How the question became what was searched for: by comparing the two, and by names of spans where they differ."""
+    searched = _searched(material)
+    plain = flat(query).casefold() if query is not None else None
+    if not searched or searched == (plain,):
+        return None if not searched else "none"
+    names = " ".join(node.span.name for node in material.nodes[:_NAMES] if node.span is not None)
+    named = next((kind for kind, pattern in _TRANSLATIONS if pattern.search(names)), None)
+    if named is not None or plain is None:
+        return named
+    if any(plain in text for text in searched):
+        return "augmentation"
+    return "decomposition" if len(searched) > 1 else _reworded(searched[0], plain)
+
+
+def _reworded(searched: str, plain: str) -> str:
+    """A made-up answer is much longer than the question and is none itself."""
+    long = len(searched) >= max(_HYPOTHETICAL_LENGTH, _HYPOTHETICAL * len(plain))
+    return "hyde" if long and not searched.endswith("?") else "rewriting"
+
+
+def _is_search(step: Step) -> bool:
+    """A tool that gave documents."""
+    return step.role is Role.TOOL and step.documents is not None
+
+
+def _searched(material: Material) -> tuple[str, ...]:
+    """The distinct texts that were searched for."""
+    steps = material.searches or tuple(s for s in material.steps if _is_search(s) and s.retrieval_query)
+    return tuple(dict.fromkeys(flat(step.retrieval_query or "").casefold() for step in steps))
+
+
+def _sub_queries(material: Material) -> str | None:
+    number = len(_searched(material))
+    return str(number) if number > 1 else None
+
+
+def _embedding_model(material: Material) -> str | None:
+    embedded = [step for step in material.steps if step.role is Role.EMBEDDING]
+    return next((model for step in embedded if (model := step.model or step.request_model)), None)
+
+
+def _template(material: Material, answer: Call | None) -> str | None:
+    """A name, or eight characters that change with the template's text."""
+    calls = [answer] if answer is not None else material.calls[-1:]
+    for span in [call.span for call in calls] or material.spans:
+        held = text(span.attributes, *_TEMPLATES)
+        if held is not None:
+            short = len(held) <= _LONGEST and "\n" not in held and "{" not in held
+            return held if short else hashlib.blake2b(held.encode("utf-8", "replace"), digest_size=4).hexdigest()
+    return None
+
+
+def _has_image(answer: Call | None, query: str | None) -> bool:
+    asked = (answer.last_user or "") if answer is not None else ""
+    return _IMAGE in asked or _IMAGE in (query or "")
+
+
+def _language(said: str | None) -> str | None:
+    """A language's code, else the name of a script that several are written in; None for too little text."""
+    sample = (said or "")[:_SAMPLE]
+    written = script(sample) if sample.strip() else None
+    if written != "latin":
+        return written if written is None else _SCRIPTS.get(written, written)
+    words = [word.lower() for word in _WORD.findall(sample)]
+    code = latin_language(sample) if len(words) >= _FEWEST_WORDS else None
+    if code is None:
+        return None
+    return code if sum(word in FUNCTION_WORDS[code] for word in words) >= _SURE_SHARE * len(words) else None
