@@ -29,13 +29,14 @@ def lines(found: Demonstration) -> tuple[str, ...]:
     else:
         began, fired = firing.regression.began_at, firing.regression.detected_at
         waited = (fired - found.scenario.released_at) / timedelta(hours=1)
+        side = "after" if waited >= 0 else "before"
         told += [
             f"Release 2.0.0 went out {instant(found.scenario.released_at)}.",
             f"The regression began {instant(began)}.",
-            f"The alert fired {instant(fired)}, {waited:.0f} h after the release.",
+            f"The alert fired {instant(fired)}, {abs(waited):.0f} h {side} the release.",
             explanation(firing),
         ]
-    told += ["The three worst turns:", *(f"  {line}" for line in _worst(found))]
+    told += ["The worst turns after it:", *(f"  {line}" for line in _worst(found) or ["none was called a defect"])]
     hit, alarm, missed, passed = found.agreement
     told.append(
         f"Against the truth, turn by turn: {hit} of {hit + missed} defects found, "
@@ -90,7 +91,7 @@ def _period(name: str, period: Period) -> str:
 
 def _worst(found: Demonstration) -> Sequence[str]:
     return [
-        f"{w.turn.turn_id}  score {w.verdict.finding.score:.2f}  {'invented' if w.true_defect else 'not invented'}  "
+        f"{w.turn.turn_id}  score {w.verdict.finding.score or 0:.2f}  {'invented' if w.true_defect else 'true'}  "
         f"{short(w.turn.query)} -> {short(w.turn.response)}"
         for w in found.worst
     ]
