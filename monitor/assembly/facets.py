@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from monitor.assembly.calls import Call
 from monitor.assembly.material import SEARCHES, Material
 from monitor.assembly.prompt import flat
-from monitor.judging.languages import FUNCTION_WORDS, latin_language, script
+from monitor.judging.languages import FUNCTION_WORDS, script
 from monitor.model import Citation
 from monitor.reading.attributes import finite, text
 from monitor.spans import Attributes, Role, Span, Step
@@ -24,6 +25,8 @@ _RETRIEVING = SEARCHES | {Role.DB}
 _LOOKED_AT = 16
 """Spans that searched, and documents, that are looked at."""
 _SAMPLE = 1000
+_SPOKEN = 400
+"""Characters that tell a language."""
 _NAMES = 200
 _TOP_K = re.compile(
     r"(?:^|[._])(?:top_?k|n_results|num_results|num_contexts|similarity_top_k|top_n)$|^k$", re.IGNORECASE
@@ -237,12 +240,20 @@ def _has_image(answer: Call | None, query: str | None) -> bool:
 
 def _language(said: str | None) -> str | None:
     """A language's code, else the name of a script that several are written in; None for too little text."""
-    sample = (said or "")[:_SAMPLE]
+    sample = (said or "")[:_SPOKEN]
     written = script(sample) if sample.strip() else None
     if written != "latin":
         return written if written is None else _SCRIPTS.get(written, written)
     words = [word.lower() for word in _WORD.findall(sample)]
-    code = latin_language(sample) if len(words) >= _FEWEST_WORDS else None
-    if code is None:
+    if len(words) < _FEWEST_WORDS:
         return None
-    return code if sum(word in FUNCTION_WORDS[code] for word in words) >= _SURE_SHARE * len(words) else None
+    heard = Counter(language for word in words for language in _SPEAKING.get(word, ()))
+    likely = heard.most_common(1)
+    return likely[0][0] if likely and likely[0][1] >= _SURE_SHARE * len(words) else None
+
+
+_SPEAKING = {
+    word: tuple(language for language, words in FUNCTION_WORDS.items() if word in words)
+    for word in frozenset().union(*FUNCTION_WORDS.values())
+}
+"""The languages that a function word occurs in."""
