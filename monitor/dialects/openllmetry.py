@@ -52,10 +52,11 @@ OPERATIONS = {
     "text_completion": Role.LLM,
     "generate_content": Role.LLM,
 }
-INPUTS, OUTPUTS = ("traceloop.entity.input", "gen_ai.task.input"), ("traceloop.entity.output", "gen_ai.task.output")
+INPUTS = ("traceloop.entity.input", "gen_ai.task.input", "gen_ai.tool.call.arguments")
+OUTPUTS = ("traceloop.entity.output", "gen_ai.task.output", "gen_ai.tool.call.result")
 PROMPT, COMPLETION = "gen_ai.prompt.", "gen_ai.completion."
 _HELPERS = re.compile(r"(?:Splitter|NodeParser|PromptTemplate|PromptHelper|Postprocessor)$")
-_FLAT = re.compile(r"gen_ai\.(?:prompt|completion)\.\d")
+_FLAT = (PROMPT, COMPLETION)
 _WRAPPED = ("inputs", "outputs")
 _NOTHING: tuple[AttributeValue, ...] = (None, "", {}, {"input": ""})
 _CHUNK = ".content.completion.chunk"
@@ -66,7 +67,7 @@ def claims(span: Span) -> bool:
     attributes = span.attributes
     if KIND in attributes or REQUEST in attributes:
         return True
-    return any(_FLAT.match(key) for key in attributes)
+    return any(key.startswith(_FLAT) and key.split(".", 3)[2].isdecimal() for key in attributes)
 
 
 def role(span: Span) -> Role:
@@ -104,9 +105,10 @@ def _entity_name(span: Span) -> str:
 
 def _unwrapped(value: Value) -> Value:
     held = value.value
-    if is_mapping(held) and not held.keys().isdisjoint(_WRAPPED):
-        return Value(next(held[key] for key in _WRAPPED if key in held), value.cut)
-    return value
+    if not is_mapping(held):
+        return value
+    key = next((key for key in _WRAPPED if held.get(key) is not None), None)
+    return value if key is None else Value(held[key], value.cut)
 
 
 def _late(given: Value, made: Value) -> Value:

@@ -43,6 +43,7 @@ _SCOPES = re.compile(
     r"(?:opentelemetry\.instrumentation\.|openlit\.instrumentation\.)?"
     r"(?:chroma(?:db)?|qdrant(?:[_-]client)?|pinecone|weaviate|milvus|pymilvus|lancedb|marqo|astra)"
 )
+_CHROMA = "opentelemetry.instrumentation.chromadb"
 _RESULT = re.compile(r"db\.(?:\w+\.)?(?:query|search|retrieve)\.result")
 _PREFIX = re.compile(r"(?:db\.)?(?:\w+\.)?(?:query|search|retrieve)\.result\.")
 _FOUND = ("db.vector.query.response.documents", "db.retrieval.documents")
@@ -74,6 +75,8 @@ def read(span: Span) -> Step:
     for key in _FOUND:
         if read is None and key in span.attributes:
             read = documents(unwrap(span.attributes[key]), trusted=True)
+    if read is None and span.scope == _CHROMA and span.attributes.get("db.operation") == "query" and not step.error:
+        read = Documents(())  # it writes an event per result of every query
     if read is None:
         return step
     flags = step.flags | {"metadata_unread"} if read.damaged else step.flags

@@ -24,7 +24,7 @@ _OBJECT = re.compile(r"[A-Z]\w*|<.{1,200}>", re.DOTALL)
 _PROMPTS = ("messages", "input", "inputs", "prompts", "prompt", "contents")
 _INSTRUCTIONS = ("system", "instructions", "system_instruction", "system_prompt")
 _RESULTS = ("output", "outputs", "content", "result", "artifact", "data")
-_TOLD = {"output", "kwargs"}
+_OWN = {"id", "content", "page_content", "text", "documents"}
 _DEPTH = 4
 
 
@@ -222,7 +222,7 @@ def _retrieval(step: Step, given: Value, made: Value) -> Step:
 def _only_text(value: AttributeValue) -> str | None:
     """What was searched for, under a name nobody has heard of."""
     texts = [held for held in value.values() if isinstance(held, str)] if is_mapping(value) else []
-    return asked(texts[0]).query if len(texts) == 1 else None
+    return question(decoded(texts[0]).value).query if len(texts) == 1 else None
 
 
 def _tool(step: Step, given: Value, made: Value) -> Step:
@@ -261,11 +261,15 @@ def _result(value: AttributeValue, *, depth: int = 0) -> AttributeValue:
         return value
     message = value.get("kwargs") if "lc" in value else value
     spoken = is_mapping(message) and (role_of(message.get("type")) == "tool" or role_of(message.get("role")) == "tool")
-    if is_mapping(message) and (spoken or len(value) == 1 or value.keys() == _TOLD):
+    if is_mapping(message) and (spoken or len(value) == 1 or _is_wrapping(value)):
         for key in ("artifact", *_RESULTS):
             if message.get(key) is not None:
                 return _result(message[key], depth=depth + 1)
     return value
+
+
+def _is_wrapping(value: Mapping[str, AttributeValue]) -> bool:
+    return "output" in value and value.keys().isdisjoint(_OWN)
 
 
 def _with_documents(step: Step, read: Documents | None) -> Step:

@@ -127,6 +127,33 @@ def test_llamaindex_nodes(make: Make) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"input_str": "{'query': 'Why?'}", "tags": [], "metadata": {}, "inputs": {"query": "Why?"}},
+        {"input_str": "{'query': 'Why?'}", "tags": [], "metadata": {}, "inputs": None},
+    ],
+)
+@pytest.mark.parametrize(
+    "made",
+    [
+        {
+            "output": {
+                "lc": 1,
+                "id": ["ToolMessage"],
+                "kwargs": {"type": "tool", "content": '[{"id": "a", "text": "T"}]'},
+            }
+        },
+        {"output": 'content=\'[{"id": "a", "text": "T"}]\' name=\'kb\' tool_call_id=\'c\'', "kwargs": {}, "tags": []},
+    ],
+)
+def test_a_tool(make: Make, given: AttributeValue, made: AttributeValue) -> None:
+    """A tool of LangChain's agents that found documents, in releases that write its message or print it."""
+    attributes = {"traceloop.entity.input": json.dumps(given), "traceloop.entity.output": json.dumps(made)}
+    read = step(make, "tool", "kb", attributes)
+    assert ("kb", "Why?", "a") == (read.tool, read.retrieval_query, read.documents[0].id if read.documents else None)
+
+
 def test_flattened_messages(make: Make) -> None:
     """Messages of releases up to 0.5x, in numeric order, with parts and tool calls."""
     parts = '[{"type": "text", "text": "Why?"}, {"type": "image_url", "image_url": {"url": "http://x/y.png"}}]'

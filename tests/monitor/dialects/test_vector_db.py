@@ -76,6 +76,16 @@ def test_a_query_that_only_counts(make: Make) -> None:
     assert (None, {"index": "kb", "top_k": "4"}) == (read.documents, read.facets)
 
 
+def test_a_query_that_found_nothing(make: Make) -> None:
+    """OpenLLMetry's Chroma queries list every result, so none is an empty retrieval; adding is no retrieval."""
+    scope = "opentelemetry.instrumentation.chromadb"
+    empty, failed, added = (
+        DIALECT.read(make.span(1, {"db.system": "chroma", "db.operation": operation}, scope=scope, status=status))
+        for operation, status in (("query", 0), ("query", 2), ("add", 0))
+    )
+    assert ((), None, None) == (empty.documents, failed.documents, added.documents)
+
+
 def test_what_was_searched_for(make: Make) -> None:
     """Spring AI's vector stores name the query text, and the documents where an app adds them."""
     attributes: dict[str, AttributeValue] = {
