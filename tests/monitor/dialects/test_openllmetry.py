@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -234,4 +235,45 @@ def test_without_content(make: Make, reading: Read) -> None:
         turn.model,
         turn.input_tokens,
         turn.flags,
+    )
+
+
+@pytest.mark.parametrize("outer", ["openinference", "openllmetry"])
+def test_an_app_that_is_instrumented_twice(make: Make, reading: Read, outer: str) -> None:
+    """Two conventions interleaved in one trace tell one turn, its documents and tokens once."""
+    found = json.dumps({"documents": [{"page_content": "Text.", "metadata": {"doc_id": "a"}}]})
+    workflow: dict[str, AttributeValue] = {
+        "traceloop.span.kind": "workflow",
+        "traceloop.entity.input": '{"inputs": {"question": "Why?"}}',
+        "traceloop.entity.output": '{"outputs": {"answer": "So."}}',
+    }
+    retrieve: dict[str, AttributeValue] = {
+        "traceloop.span.kind": "task",
+        "gen_ai.operation.name": "vector_db_retrieve",
+        "traceloop.entity.input": '{"query": "Why?"}',
+        "traceloop.entity.output": found,
+    }
+    chat: dict[str, AttributeValue] = {
+        "llm.request.type": "chat",
+        "gen_ai.prompt.0.role": "user",
+        "gen_ai.prompt.0.content": "Context: Text.\n\nQuestion: Why?",
+        "gen_ai.completion.0.content": "So.",
+        "gen_ai.usage.prompt_tokens": 7,
+    }
+    call = make.call(5, [("user", "Context: Text.\n\nQuestion: Why?")], "So.")
+    call = replace(call, attributes={**call.attributes, "llm.token_count.prompt": 7})
+    theirs = [make.chain(1, "Why?", "So."), make.retrieval(3, "Why?", {"a": "Text."}, at=0.1, lasts=0.1), call]
+    ours = [make.span(2, workflow), make.span(4, retrieve, at=0.1, lasts=0.1), make.span(6, chat, at=0.5)]
+    first, second = (theirs, ours) if outer == "openinference" else (ours, theirs)
+    top = first[0]
+    spans = [top, replace(second[0], parent_id=top.span_id)]
+    for one, other in zip(first[1:], second[1:], strict=True):
+        spans += [replace(one, parent_id=second[0].span_id), replace(other, parent_id=one.span_id)]
+    (turn,) = reading(spans).turns
+    assert ("Why?", "So.", 7, ["Text."], ("Why?",)) == (
+        turn.query,
+        turn.response,
+        turn.input_tokens,
+        [citation.content for citation in turn.citations or ()],
+        turn.retrieval_queries,
     )
