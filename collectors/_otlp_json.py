@@ -51,6 +51,12 @@ def to_protobuf(body: bytes, signal: Literal["traces", "logs"]) -> tuple[bytes, 
     unreadable = 0
     out = []
     for resource in _resources(_loaded(body), resources):
+        try:
+            around = framed(1, _attributes(resource.get("resource"), 1))
+        except _UnreadableError:
+            # Whose records they are cannot be told.
+            unreadable += sum(len(_list(scope, records)) for scope in _objects(resource, scopes))
+            continue
         inner = []
         for scope in _objects(resource, scopes):
             framed_records = []
@@ -60,12 +66,12 @@ def to_protobuf(body: bytes, signal: Literal["traces", "logs"]) -> tuple[bytes, 
                 except _UnreadableError:
                     unreadable += 1
             inner.append(framed(2, _scope(_object(scope, "scope")) + b"".join(framed_records) + _url(scope)))
-        out.append(framed(1, framed(1, _attributes(resource.get("resource"), 1)) + b"".join(inner) + _url(resource)))
+        out.append(framed(1, around + b"".join(inner) + _url(resource)))
     return b"".join(out), unreadable
 
 
 class _UnreadableError(Exception):
-    """One record cannot be expressed; it alone is left out."""
+    """One record, or what a resource says of all of its records, cannot be expressed; they alone are left out."""
 
 
 def _loaded(body: bytes) -> Json:

@@ -113,9 +113,13 @@ class Server(AbstractAsyncContextManager["Server"]):
             return listener
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         try:
-            return socket.create_server((self._host, self._port), family=family, backlog=self._backlog)
+            listener = socket.create_server((self._host, self._port), family=family, backlog=self._backlog)
         except OSError as error:
             raise ConfigError(f"{self._where}: cannot listen on {self._host}:{self._port}: {error.strerror}") from None
+        # Connections inherit it. asyncio sets it only on sockets that name their protocol, and a reply in two packets
+        # then waits 40 ms for the client's delayed acknowledgement.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener
 
 
 def clear_unix_socket(path: Path, where: str) -> None:

@@ -159,6 +159,17 @@ def test_nesting_without_end() -> None:
         split("[" * 100_000)
 
 
+def test_resource_nested_without_end() -> None:
+    """A resource whose attributes are nested too deep costs its own records, which belong to nobody, and no others."""
+    value: object = {"stringValue": "deep"}
+    for _ in range(50):
+        value = {"arrayValue": {"values": [value]}}
+    good, deep = request(GOOD)["resourceSpans"][0], request(GOOD, GOOD)["resourceSpans"][0]
+    deep["resource"] = {"attributes": [{"key": "service.name", "value": value}]}
+    found = split({"resourceSpans": [deep, good]})
+    assert (1, {"unreadable": 2}) == (found.accepted, found.reasons)
+
+
 def test_maps_in_maps() -> None:
     """Thirty maps in each other are read, or left out; never accepted and then unreadable."""
     value: object = {"stringValue": "deep"}

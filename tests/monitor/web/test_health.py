@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import time
 
 import pytest
 
@@ -43,6 +44,27 @@ def test_pages() -> None:
             assert (await asyncio.to_thread(get, server.address, "/", "GET"))[0] == 404
             assert (await asyncio.to_thread(get, server.address, "/metrics", "POST"))[0] == 405
         telemetry.close()
+
+    asyncio.run(scenario())
+
+
+def test_replies_do_not_wait() -> None:
+    """A reply of two packets is not held back for the client's delayed acknowledgement, on a loop of the stdlib too."""
+
+    async def scenario() -> None:
+        pages = HealthPages(problems=dict, metrics=bytes, metrics_type="text/plain")
+        async with Server(pages, host="127.0.0.1", port=0, where="web") as server:
+            reader, writer = await asyncio.open_connection(*server.address)
+            took = []
+            for _ in range(60):
+                began = time.perf_counter()
+                writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+                await reader.readuntil(b"ok\n")
+                took.append(time.perf_counter() - began)
+            writer.close()
+            await writer.wait_closed()
+        # The first acknowledgements of a connection are not delayed.
+        assert min(took[-20:]) < 0.03
 
     asyncio.run(scenario())
 

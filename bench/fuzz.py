@@ -1,0 +1,352 @@
+"""Mutated requests against every decoder: none may raise what is not its own, hang, grow, or spoil the next request.
+
+Seeds are recorded requests (RAG_MONITOR_SHARED, else ../shared; without them, the two of tests/collectors/golden).
+
+    python bench/fuzz.py --bodies 100000
+"""
+
+import argparse
+import asyncio
+import gzip
+import itertools
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+import traceback
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from google.protobuf.json_format import MessageToDict
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from collectors import _otlp, _turns, otlp_http
+from collectors._otlp_coding import unpacked
+from monitor.assembly.join import join
+from monitor.errors import Permanent
+from monitor.intake import Intake
+from monitor.parts import load_dialects
+from monitor.settings import IntakeSettings, Settings
+from monitor.spans import Decoded, Fragment
+from monitor.stages.assemble import assemble
+from monitor.store.sql import open_store
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+NOW = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
+ROOT = Path(__file__).parents[1]
+SHARED = Path(os.environ.get("RAG_MONITOR_SHARED") or ROOT.with_name("shared"))
+LARGEST_SEED = 40_000
+MOST = 1024 * 1024
+IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 -- it is not the disk that is looked at
+SLOW_SECONDS = 1.0
+GROWTH_MIB = 32
+DIALECTS = load_dialects(Settings())
+ODD_NUMBERS = (0, -1, 1, 2**31, 2**53 + 1, 2**63, 2**64, -(2**63) - 1, 1e308, 0.5, float("nan"), float("inf"))
+ODD_TEXTS = ("", "\0", "\ud800", "é" * 3, "NaN", "null", "9" * 400, "-0", "0x1", "\ufeff", "a" * 5000)
+ODD_BYTES = (
+    b"",
+    b"\0",
+    b"\xff" * 9 + b"\x7f",
+    b"\x80" * 12,
+    b"\x0a\xff\xff\xff\xff\x0f",
+    b"{",
+    b"[" * 5000,
+    b'{"a":' * 3000,
+    b"\xef\xbb\xbf",
+)
+
+
+@dataclass
+class Decoder:
+    """One way in."""
+
+    name: str
+    seeds: Sequence[bytes]
+    mutate: Callable[[bytes, random.Random], bytes]
+    read: Callable[[bytes], object]
+    outcomes: Counter[str] = field(default_factory=Counter)
+    slowest: float = 0.0
+
+
+def main() -> int:
+    """Fuzz each decoder and return 1 when one of them failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bodies", type=int, default=2000, help="mutated bodies per decoder (%(default)d)")
+    parser.add_argument("--seed", type=int, default=None, help="repeats an earlier run")
+    parser.add_argument("--only", default="", help="decoders whose name holds this")
+    options = parser.parse_args()
+    seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
+    print(f"{options.bodies} mutated bodies per decoder, seed {seed}")
+    failed = 0
+    for decoder in decoders():
+        if options.only in decoder.name:
+            failed += fuzz(decoder, options.bodies, random.Random(seed))  # noqa: S311 -- repeatable, no secret
+    if options.only in "http":
+        failed += asyncio.run(fuzz_http(options.bodies, random.Random(seed)))  # noqa: S311
+    return int(failed > 0)
+
+
+def decoders() -> Iterator[Decoder]:
+    """Yield all but the one behind a socket."""
+    protobuf, as_json, logs, turns = seeds()
+    yield Decoder("traces, protobuf", protobuf, mutated_bytes, lambda body: split(body, "traces", "protobuf"))
+    yield Decoder("logs, protobuf", logs, mutated_bytes, lambda body: split(body, "logs", "protobuf"))
+    yield Decoder("traces, JSON", as_json, mutated_json, lambda body: split(body, "traces", "json"))
+    yield Decoder(
+        "logs, JSON", as_json, mutated_json, lambda body: split(body.replace(b"Spans", b"Logs"), "logs", "json")
+    )
+    yield Decoder("traces, unlabelled", (*protobuf, *as_json), mutated_bytes, lambda body: split(body, "traces", None))
+    yield Decoder("fragments", protobuf, mutated_bytes, lambda body: decode(fragment(body, "traces")))
+    yield Decoder("assembly", protobuf, mutated_bytes, assembled)
+    yield Decoder("turns", turns, mutated_json, imported)
+    for coding, pack in (("gzip", gzip.compress), ("deflate", zlib.compress), ("zstd", zstd.compress)):
+        packed = [pack(body) for body in protobuf[:40]]
+        yield Decoder(coding, packed, mutated_bytes, lambda body, coding=coding: unpacked(body, coding, most=MOST))
+
+
+def seeds() -> tuple[tuple[bytes, ...], ...]:
+    """Return requests of traces as protobuf and as JSON, of logs as protobuf, and imported turns."""
+    golden = ROOT / "tests" / "collectors" / "golden"
+    recorded = [path for path in sorted(SHARED.glob("captures/*/*.pb")) if path.stat().st_size < LARGEST_SEED]
+    traces = [path.read_bytes() for path in recorded if not path.name.endswith(".logs.pb")]
+    logs = [path.read_bytes() for path in recorded if path.name.endswith(".logs.pb")]
+    written = [path.with_suffix(".json").read_bytes() for path in recorded if path.with_suffix(".json").exists()]
+    turns: list[bytes] = []
+    for path in sorted(SHARED.glob("data/core_*_seed_format.jsonl")):
+        with path.open("rb") as lines:
+            turns += itertools.islice(lines, 100)
+    turns += [
+        b'{"userText": "a", "dataList": [{"text": "b"}], "responseContent": "c"}',
+        b'{"query": "a", "response": "b"}',
+    ]
+    pb = (golden / "turn.pb").read_bytes()
+    as_dict = MessageToDict(ExportTraceServiceRequest.FromString(pb))
+    return (
+        (*traces, pb),
+        (*written, (golden / "turn.json").read_bytes(), json.dumps(as_dict).encode()),
+        (*logs, pb),
+        tuple(turns),
+    )
+
+
+def fuzz(decoder: Decoder, bodies: int, rng: random.Random) -> int:
+    """Return 1 when the decoder failed, and print what came of it."""
+    good = decoder.seeds[0]
+    expected = decoder.read(good)
+    began, resident = time.perf_counter(), 0.0
+    for number in range(bodies):
+        body = decoder.mutate(rng.choice(decoder.seeds), rng)
+        at = time.thread_time()
+        try:
+            decoder.read(body)
+            decoder.outcomes["read"] += 1
+        except Permanent as error:
+            decoder.outcomes[error.reason] += 1
+        except Exception:  # noqa: BLE001 -- what is looked for
+            return failure(decoder.name, body, traceback.format_exc())
+        took = time.thread_time() - at
+        decoder.slowest = max(decoder.slowest, took)
+        if took > SLOW_SECONDS:
+            return failure(decoder.name, body, f"took {took:.1f} s")
+        if number % 500 == 0 and decoder.read(good) != expected:
+            return failure(decoder.name, body, "the next good request reads otherwise")
+        if number == bodies // 10:
+            resident = resident_mib()
+    grown = resident_mib() - resident
+    told(decoder.name, bodies, decoder.outcomes, slowest=decoder.slowest, grown=grown, took=time.perf_counter() - began)
+    return failure(decoder.name, b"", f"grew by {grown:.0f} MiB") if grown > GROWTH_MIB else 0
+
+
+def told(name: str, bodies: int, outcomes: Mapping[str, int], *, slowest: float, grown: float, took: float) -> None:
+    """Print one line."""
+    counts = ", ".join(f"{outcome} {count:,}" for outcome, count in Counter(outcomes).most_common(6))
+    print(
+        f"{name:18} {bodies:,} bodies, {took:4.0f} s, slowest {1000 * slowest:4.0f} ms, {grown:+4.0f} MiB: {counts}",
+        flush=True,
+    )
+
+
+def failure(name: str, body: bytes, why: str) -> int:
+    """Keep the body for a closer look, and print why; return 1."""
+    with tempfile.NamedTemporaryFile(prefix="fuzz-", delete=False) as kept:
+        kept.write(body)
+    print(f"{name}: FAILED on the body in {kept.name}\n{why}", flush=True)
+    return 1
+
+
+def resident_mib() -> float:
+    """Return how much memory the process holds."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def split(body: bytes, signal: _otlp.OtlpSignal, encoding: _otlp.Encoding | None) -> list[Decoded]:
+    """Split a request and read all that it holds; what was accepted must be readable."""
+    found = _otlp.split(body, signal, received_at=NOW, encoding=encoding)
+    read = [decode(one) for one in found.fragments]
+    assert found.accepted == sum(len(one.spans) + len(one.logs) for one in read)
+    return read
+
+
+def decode(one: Fragment) -> Decoded:
+    """Read a fragment, and see that nothing in it is what databases and JSON refuse."""
+    read = _otlp.decode(one)
+    assert "\0" not in repr([(span.name, span.attributes, span.events) for span in read.spans])
+    return read
+
+
+def fragment(payload: bytes, signal: _otlp.OtlpSignal) -> Fragment:
+    """Return a fragment as a broken database might hold it."""
+    return Fragment(trace_id="0" * 32, signal=signal, payload=payload, count=1, received_at=NOW, digest=b"")
+
+
+def assembled(body: bytes) -> list[object]:
+    """Make turns of a request, through every dialect."""
+    found = _otlp.split(body, "traces", received_at=NOW, encoding="protobuf")
+    return [
+        assemble(join(one.trace_id, [_otlp.decode(one)], last_received_at=NOW), DIALECTS, hash_user=lambda user: user)
+        for one in found.fragments
+    ]
+
+
+def imported(body: bytes) -> Decoded:
+    """Read one line as turns; what was accepted must be readable."""
+    kept = _turns.fragment(body, origin="fuzz:1", app="fuzz", received_at=NOW)
+    read = _turns.decode(kept)
+    assert read.turns
+    return read
+
+
+def mutated_bytes(body: bytes, rng: random.Random) -> bytes:
+    """Return the body with one to six places changed, copied, cut, swapped or filled with what parsers stumble over."""
+    out = bytearray(body)
+    for _ in range(rng.choice((1, 1, 2, 3, 6))):
+        at, to = sorted((rng.randrange(len(out) + 1), rng.randrange(len(out) + 1)))
+        match rng.randrange(8):
+            case 0 if out:
+                out[min(at, len(out) - 1)] ^= 1 << rng.randrange(8)
+            case 1 if out:
+                out[min(at, len(out) - 1)] = rng.randrange(256)
+            case 2:
+                out[at:at] = rng.choice(ODD_BYTES)
+            case 3:
+                del out[at : at + rng.choice((1, 4, 100, 10_000))]
+            case 4:
+                del out[to:]
+            case 5:
+                out[at:at] = out[at : min(to, at + 2000)]
+            case 6:
+                out[at : at + 8] = rng.randbytes(8)
+            case _:
+                out[at:to] = out[at:to][::-1] if rng.random() < 0.1 else out[at:to]
+    return bytes(out)
+
+
+def mutated_json(body: bytes, rng: random.Random) -> bytes:
+    """Return JSON whose values were exchanged for odd ones, or whose bytes were changed."""
+    if rng.random() < 0.3:
+        return mutated_bytes(body, rng)
+    tree = json.loads(body)
+    for _ in range(rng.choice((1, 1, 2, 5))):
+        owner, key = random_place(tree, rng)
+        if owner is None:
+            break
+        match rng.randrange(6):
+            case 0:
+                owner[key] = rng.choice(ODD_NUMBERS)
+            case 1:
+                owner[key] = rng.choice(ODD_TEXTS)
+            case 2:
+                owner[key] = rng.choice((None, True, [], {}, [None], {"": None}, [[[]]]))
+            case 3:
+                owner[key] = nested(rng.choice((5, 40, 150)), rng)
+            case 4 if isinstance(owner, dict):
+                owner[rng.choice(ODD_TEXTS)] = owner.pop(key)
+            case _:
+                owner[key] = [owner[key]] * rng.choice((1, 2, 50))
+    out = json.dumps(tree, ensure_ascii=rng.random() < 0.5).encode("utf-8", "surrogatepass")
+    # Copies of copies: how long a large body takes is known, and no finding.
+    return out if len(out) < MOST else mutated_bytes(body, rng)
+
+
+def random_place(tree: object, rng: random.Random) -> tuple[dict | list | None, str | int]:
+    """Return a container somewhere in `tree`, and a key of it."""
+    owner, key, node = None, "", tree
+    while isinstance(node, dict | list) and node and (owner is None or rng.random() < 0.85):
+        owner = node
+        key = rng.choice(list(node)) if isinstance(node, dict) else rng.randrange(len(node))
+        node = node[key]
+    return owner, key
+
+
+def nested(depth: int, rng: random.Random) -> object:
+    """Return a value in a value in a value, as OTLP writes them."""
+    value: object = {"stringValue": "x"}
+    for _ in range(depth):
+        value = (
+            {"arrayValue": {"values": [value]}}
+            if rng.random() < 0.5
+            else {"kvlistValue": {"values": [{"key": "k", "value": value}]}}
+        )
+    return value
+
+
+async def fuzz_http(bodies: int, rng: random.Random) -> int:
+    """Send mutated bodies to a real collector over a kept connection; it must answer each, and the last good one."""
+    protobuf, as_json, _, _ = seeds()
+    outcomes, slowest, began, resident = Counter(), 0.0, time.perf_counter(), 0.0
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
+        store = open_store(f"sqlite:///{folder}/fuzz.db")
+        async with (
+            Intake(store, IntakeSettings()) as intake,
+            otlp_http.build(otlp_http.Config(port=0), intake, lambda: datetime.now(UTC)) as collector,
+        ):
+            reader, writer = await asyncio.open_connection(*collector.address)
+            for number in range(bodies + 1):
+                last = number == bodies
+                as_text = rng.random() < 0.5
+                mutate, pool = (mutated_json, as_json) if as_text else (mutated_bytes, protobuf)
+                body = pool[0] if last else mutate(rng.choice(pool), rng)
+                kind = "application/json" if as_text else "application/x-protobuf"
+                packed = rng.random() < 0.2
+                head = f"POST /v1/{'traces' if rng.random() < 0.8 or last else 'logs'} HTTP/1.1\r\nHost: x\r\n"
+                head += f"Content-Type: {kind}\r\n" + ("Content-Encoding: gzip\r\n" if packed else "")
+                sent = gzip.compress(body, 1) if packed else body
+                at = time.perf_counter()
+                writer.write(f"{head}Content-Length: {len(sent)}\r\n\r\n".encode() + sent)
+                status = await answered(reader)
+                slowest = max(slowest, time.perf_counter() - at)
+                outcomes[str(status)] += 1
+                if status not in {200, 400, 413} or (last and status != 200):
+                    return failure("http", body, f"answered {status} to {kind}")
+                if number == bodies // 10:
+                    resident = resident_mib()
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+        store.close()
+    grown = resident_mib() - resident
+    told("http", bodies, outcomes, slowest=slowest, grown=grown, took=time.perf_counter() - began)
+    return failure("http", b"", f"grew by {grown:.0f} MiB") if grown > 2 * GROWTH_MIB else 0
+
+
+async def answered(reader: asyncio.StreamReader) -> int:
+    """Read one reply and return its status."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
+    await reader.readexactly(length)
+    return int(head.split()[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
