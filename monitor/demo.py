@@ -166,9 +166,10 @@ async def demonstrate(
         intake = await stack.enter_async_context(Intake(parts.store, settings.intake))
         (collector,) = build_collectors(settings, intake, clock=lambda: now).values()
         await stack.enter_async_context(collector)
-        if not isinstance(collector, OtlpHttp):
-            raise Permanent("demo: needs the OTLP/HTTP collector", reason="settings")
-        host, port = collector.address
+        address = collector.address if isinstance(collector, OtlpHttp) else ("",)
+        if len(address) == 1:
+            raise Permanent("demo: needs the OTLP/HTTP collector on a port", reason="settings")
+        host, port = address
         app = await _start_app(scenario, f"http://{host}:{port}/v1/traces", truth_file)
         stack.push_async_callback(_end_app, app)
         detected_through: datetime | None = None

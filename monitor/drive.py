@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from monitor.errors import Retryable
 from monitor.parts import Parts, build_scorer
 from monitor.ports import Channel
+from monitor.settings import RollupSettings
 from monitor.spans import EPOCH
 from monitor.stages import alert, assemble, detect, rollup, sample
 
@@ -109,18 +110,28 @@ async def _score(parts: Parts, *, now: datetime) -> int:
 async def _detect(
     parts: Parts, *, now: datetime, after: datetime | None, channels: Mapping[str, Channel]
 ) -> datetime | None:
-    settings = parts.settings
-    length, lateness = settings.rollup.window, settings.rollup.lateness
-    if after is None:
-        rollups = await asyncio.to_thread(parts.store.rollups)
-        if not rollups:
-            return None
-        after = min(r.start for r in rollups) + lateness
-    at = EPOCH + ((after - lateness - EPOCH) // length + 1) * length + lateness
-    while at <= now:
-        await _look(parts, now=at, channels=channels)
-        after, at = at, at + length
+    rollup, horizon = parts.settings.rollup, parts.settings.detect.horizon
+    since = None if after is None else after - horizon - rollup.lateness - 2 * rollup.window
+    starts = {row.start for row in await asyncio.to_thread(parts.store.rollups, since=since)}
+    for at in closings(sorted(starts), rollup, horizon=horizon):
+        if at <= now and (after is None or at > after):
+            await _look(parts, now=at, channels=channels)
+            after = at
     return after
+
+
+def closings(starts: Iterable[datetime], rollup: RollupSettings, *, horizon: timedelta) -> Iterator[datetime]:
+    """Yield when windows close, as long as detection can find anything: past `horizon` without data it cannot.
+
+    `starts` are those of the windows with data, in order. A gap of years costs no more than one of a week.
+    """
+    at = datetime.min.replace(tzinfo=UTC)
+    for start in starts:
+        first = start + rollup.window + rollup.lateness
+        at = max(at, first)
+        while at <= first + horizon + rollup.window:
+            yield at
+            at += rollup.window
 
 
 async def _look(parts: Parts, *, now: datetime, channels: Mapping[str, Channel]) -> None:
