@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from monitor.dialects import genai
 from monitor.reading.attributes import text
-from monitor.reading.convention import Convention
+from monitor.reading.convention import Convention, Setup
 from monitor.spans import Role, Span, Step
 
 NAME = "agent_framework"
@@ -47,6 +47,15 @@ DIALECT = Convention(
     priority=85,
     url="https://learn.microsoft.com/en-us/agent-framework/user-guide/agents/agent-observability",
     versions="agent-framework 1.0 to 1.23 for Python, Microsoft.Agents.AI for .NET",
+    setup=Setup(
+        lines=(
+            "ENABLE_INSTRUMENTATION=true OTEL_EXPORTER_OTLP_ENDPOINT=http://rag-monitor:4318\n"
+            "configure_otel_providers()"
+        ),
+        content="ENABLE_SENSITIVE_DATA=true",
+        session="set session.id on a span of your own around the turn",
+        documents="let the tool that retrieves return objects with id and content",
+    ),
     claims=claims,
     role=role,
     read=read,

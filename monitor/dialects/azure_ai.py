@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from monitor.dialects import genai
 from monitor.reading.attributes import text
-from monitor.reading.convention import Convention
+from monitor.reading.convention import Convention, Setup
 from monitor.reading.payload import tidy
 from monitor.spans import Role, Span, Step
 
@@ -81,6 +81,16 @@ DIALECT = Convention(
     priority=90,
     url="https://learn.microsoft.com/en-us/azure/ai-foundry/how-to/develop/trace-agents-sdk",
     versions="azure-ai-inference 1.0b9, azure-ai-agents 1, azure-ai-projects 1 to 2.10",
+    setup=Setup(
+        lines=(
+            'settings.tracing_implementation = "opentelemetry"\n'
+            "AIInferenceInstrumentor().instrument()  # azure-ai-projects: AIProjectInstrumentor()"
+        ),
+        content="AZURE_TRACING_GEN_AI_CONTENT_RECORDING_ENABLED=true",
+        remark="azure-ai-projects 2 needs AZURE_EXPERIMENTAL_ENABLE_GENAI_TRACING=true as well",
+        session="set session.id on the span around the turn",
+        documents="put them into the prompt below a heading such as Context:",
+    ),
     claims=claims,
     role=role,
     read=read,

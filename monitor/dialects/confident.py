@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.reading.attributes import text
-from monitor.reading.convention import Convention, Table
+from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import documents
 from monitor.reading.naming import component
 from monitor.reading.runs import Value, decoded, told
@@ -77,6 +77,14 @@ DIALECT = Convention(
     priority=62,
     url="https://www.confident-ai.com/docs/integrations/opentelemetry",
     versions="deepeval 3",
+    setup=Setup(
+        lines=(
+            "confident.span.input, confident.span.output and confident.span.retrieval_context\n"
+            "on spans of your own, or deepeval's OpenTelemetry exporter"
+        ),
+        session="confident.trace.thread_id and confident.trace.user_id",
+        documents="confident.span.retrieval_context, an array of texts",
+    ),
     claims=claims,
     role=role,
     read=read,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from monitor.reading.attributes import is_mapping, text
-from monitor.reading.convention import Convention, Table
+from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import documents
 from monitor.reading.json_text import parse, unwrap
 from monitor.reading.messages import Said, before_last_user, conversation, heard, said
@@ -243,6 +243,16 @@ DIALECT = Convention(
     priority=120,
     url="https://opentelemetry.io/docs/specs/semconv/gen-ai/",
     versions="1.27 to 1.41; opentelemetry-instrumentation-openai-v2 and the -genai- packages",
+    setup=Setup(
+        lines=(
+            "pip install opentelemetry-instrumentation-openai-v2  # or one of its -genai- packages\n"
+            "OpenAIInstrumentor().instrument()"
+        ),
+        content="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true",
+        remark="export logs too; with OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental say SPAN_ONLY",
+        session="set gen_ai.conversation.id on the span around the turn",
+        documents="a span with gen_ai.operation.name=retrieval and gen_ai.retrieval.documents, content included",
+    ),
     claims=claims,
     role=role,
     read=read,

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from monitor.model import Citation, Message
 from monitor.reading.attributes import REDACTED, finite, is_mapping, is_sequence
-from monitor.reading.convention import Convention, Table
+from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import documents
 from monitor.reading.failure import exception
 from monitor.reading.json_text import unwrap
@@ -257,6 +257,11 @@ DIALECT = Convention(
     priority=140,
     url="https://opentelemetry.io/docs/specs/otel/common/attribute-naming/",
     versions="any",
+    setup=Setup(
+        lines=('span.set_attribute("question", question)\nspan.set_attribute("answer", answer)'),
+        session="set session.id on the same span",
+        documents="an attribute retrieved_documents: JSON of objects with id and content",
+    ),
     claims=claims,
     role=role,
     read=read,

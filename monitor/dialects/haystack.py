@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from monitor.reading.attributes import integer, is_mapping, is_sequence, text
-from monitor.reading.convention import Convention, Table
+from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import documents
 from monitor.reading.json_text import unwrap
 from monitor.reading.messages import heard, said
@@ -167,6 +167,15 @@ DIALECT = Convention(
     priority=72,
     url="https://docs.haystack.deepset.ai/docs/tracing",
     versions="haystack-ai 2.2 to 2.20",
+    setup=Setup(
+        lines=(
+            "pip install haystack-ai opentelemetry-sdk\n"
+            'tracing.enable_tracing(OpenTelemetryTracer(trace.get_tracer("shop")))'
+        ),
+        content="HAYSTACK_CONTENT_TRACING_ENABLED=true",
+        session="set session.id on a span of your own around the turn",
+        documents="components whose class ends with Retriever",
+    ),
     claims=claims,
     role=role,
     read=read,

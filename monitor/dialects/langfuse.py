@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.reading.attributes import integer, mapping, text
-from monitor.reading.convention import Convention, Table
+from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.naming import component
 from monitor.reading.runs import decoded, told
 from monitor.spans import Role, Span, Step
@@ -84,6 +84,14 @@ DIALECT = Convention(
     priority=22,
     url="https://langfuse.com/integrations/native/opentelemetry",
     versions="langfuse 3 to 5",
+    setup=Setup(
+        lines=(
+            'pip install langfuse\nLangfuse(base_url="http://rag-monitor:4318", public_key="any", secret_key="any")'
+        ),
+        remark="give no mask function that removes input and output",
+        session="with propagate_attributes(session_id=..., user_id=...): around each turn",
+        documents='decorate the function that retrieves with @observe(as_type="retriever")',
+    ),
     claims=claims,
     role=role,
     read=read,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.reading.attributes import integer, is_mapping, mapping
-from monitor.reading.convention import Convention, Table
+from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.failure import exception
 from monitor.reading.naming import component
 from monitor.reading.runs import Value, decoded, told
@@ -76,6 +76,15 @@ DIALECT = Convention(
     priority=52,
     url="https://docs.langchain.com/langsmith/trace-with-opentelemetry",
     versions="langsmith 0.4 to 0.10",
+    setup=Setup(
+        lines=(
+            "LANGSMITH_TRACING=true LANGSMITH_OTEL_ENABLED=true LANGSMITH_OTEL_ONLY=true\n"
+            "OTEL_EXPORTER_OTLP_ENDPOINT=http://rag-monitor:4318"
+        ),
+        remark="leave LANGSMITH_HIDE_INPUTS and LANGSMITH_HIDE_OUTPUTS unset",
+        session='metadata={"session_id": ..., "user_id": ...} in the run\'s config',
+        documents='decorate the function that retrieves with @traceable(run_type="retriever")',
+    ),
     claims=claims,
     role=role,
     read=read,

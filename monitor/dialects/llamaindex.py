@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from monitor.reading.attributes import is_mapping, is_sequence, text
-from monitor.reading.convention import Convention, Table
+from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import documents
 from monitor.reading.json_text import unwrap
 from monitor.reading.messages import Said, heard, said
@@ -184,6 +184,14 @@ DIALECT = Convention(
     priority=75,
     url="https://developers.llamaindex.ai/python/framework/module_guides/observability/",
     versions="llama-index-observability-otel 0.1 to 0.5",
+    setup=Setup(
+        lines=(
+            "pip install llama-index-observability-otel\n"
+            "LlamaIndexOpenTelemetry(span_exporter=OTLPSpanExporter()).start_registering()"
+        ),
+        session="set session.id on a span of your own around the turn",
+        documents="retrievers emit their nodes",
+    ),
     claims=claims,
     role=role,
     read=read,

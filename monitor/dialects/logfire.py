@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from monitor.dialects import genai
 from monitor.reading.attributes import integer, is_mapping, mapping, text
-from monitor.reading.convention import Convention
+from monitor.reading.convention import Convention, Setup
 from monitor.reading.messages import heard, said
 from monitor.reading.payload import tidy
 from monitor.spans import Role, Span, Step
@@ -73,6 +73,15 @@ DIALECT = Convention(
     priority=65,
     url="https://logfire.pydantic.dev/docs/integrations/llms/openai/",
     versions="logfire 0.30 to 5",
+    setup=Setup(
+        lines=(
+            "OTEL_EXPORTER_OTLP_ENDPOINT=http://rag-monitor:4318\n"
+            "logfire.configure(send_to_logfire=False); logfire.instrument_openai()"
+        ),
+        remark="scrubbing replaces what looks like a secret; keep its patterns narrow",
+        session='with logfire.span("turn", **{"session.id": ...}): around each turn',
+        documents="an attribute retrieved_documents on the span that retrieves",
+    ),
     claims=claims,
     role=role,
     read=read,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.reading.attributes import integer, mapping, text
-from monitor.reading.convention import Convention, Table
+from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.json_text import unwrap
 from monitor.reading.naming import component
 from monitor.reading.runs import decoded, told
@@ -85,6 +85,11 @@ DIALECT = Convention(
     priority=32,
     url="https://mlflow.org/docs/latest/genai/tracing/opentelemetry/",
     versions="mlflow 2.14 to 3",
+    setup=Setup(
+        lines=("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://rag-monitor:4318/v1/traces\nmlflow.langchain.autolog()"),
+        session="MLflow does not export its sessions; set session.id on a span of your own around the turn",
+        documents="decorate the function that retrieves with @mlflow.trace(span_type=SpanType.RETRIEVER)",
+    ),
     claims=claims,
     role=role,
     read=read,

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from monitor.model import Citation
 from monitor.reading.attributes import REDACTED, Item, flattened, is_mapping, mapping, text, visible
-from monitor.reading.convention import Convention, Table
+from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import Documents, documents, ranked
 from monitor.reading.json_text import parse
 from monitor.reading.messages import Said, heard, said
@@ -272,6 +272,15 @@ DIALECT = Convention(
     priority=10,
     url="https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md",
     versions="openinference-semantic-conventions 0.1; instrumentors of 2024 to 2026",
+    setup=Setup(
+        lines=(
+            "pip install openinference-instrumentation-langchain  # or -openai, -llama-index, -haystack, -dspy\n"
+            "LangChainInstrumentor().instrument(tracer_provider=provider)"
+        ),
+        remark="leave OPENINFERENCE_HIDE_INPUTS and OPENINFERENCE_HIDE_OUTPUTS unset",
+        session="with using_attributes(session_id=..., user_id=...): around each turn",
+        documents="plain clients: a RETRIEVER span with retrieval.documents.N.document.content",
+    ),
     claims=claims,
     role=role,
     read=read,

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from monitor.dialects import genai
 from monitor.reading.attributes import flattened, is_mapping, is_sequence, text
-from monitor.reading.convention import Convention
+from monitor.reading.convention import Convention, Setup
 from monitor.reading.messages import Said, before_last_user, conversation, heard, role_of, said
 from monitor.reading.payload import answered, tidy
 from monitor.reading.reprs import literal
@@ -137,6 +137,12 @@ DIALECT = Convention(
     priority=108,
     url="https://docs.openlit.io/latest/sdk/overview",
     versions="openlit 1.30 to 1.45",
+    setup=Setup(
+        lines=('pip install openlit\nopenlit.init(otlp_endpoint="http://rag-monitor:4318")'),
+        remark="leave capture_message_content at True",
+        session="set session.id on a span of your own around the turn",
+        documents="instrumented frameworks emit their retrievals; vector stores only count",
+    ),
     claims=claims,
     role=role,
     read=read,

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from monitor.dialects import genai
 from monitor.reading.attributes import Item, flattened, is_mapping, text
-from monitor.reading.convention import Convention, Table
+from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.json_text import unwrap
 from monitor.reading.messages import Said, heard, said
 from monitor.reading.naming import component
@@ -152,6 +152,12 @@ DIALECT = Convention(
     priority=112,
     url="https://github.com/traceloop/openllmetry/tree/main/packages/opentelemetry-semantic-conventions-ai",
     versions="0.33 to 0.62, traceloop-sdk and single instrumentors",
+    setup=Setup(
+        lines=('pip install traceloop-sdk\nTraceloop.init(app_name="shop", api_endpoint="http://rag-monitor:4318")'),
+        remark="leave TRACELOOP_TRACE_CONTENT unset",
+        session='Traceloop.set_association_properties({"session_id": ..., "user_id": ...})',
+        documents="decorate the function that retrieves with @task and return the documents",
+    ),
     claims=claims,
     role=role,
     read=read,

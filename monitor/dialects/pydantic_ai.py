@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from monitor.dialects import genai
 from monitor.reading.attributes import integer, is_mapping, is_sequence, text
-from monitor.reading.convention import Convention
+from monitor.reading.convention import Convention, Setup
 from monitor.reading.documents import documents
 from monitor.reading.json_text import unwrap
 from monitor.reading.messages import Said, before_last_user, conversation, heard, said
@@ -143,6 +143,12 @@ DIALECT = Convention(
     priority=60,
     url="https://ai.pydantic.dev/logfire/",
     versions="pydantic-ai 0.1 to 2, instrumentation versions 1 to 5",
+    setup=Setup(
+        lines=("pip install pydantic-ai\nAgent.instrument_all()"),
+        remark="leave include_content of InstrumentationSettings at True",
+        session="agent.run(..., conversation_id=...), or session.id on a span of your own",
+        documents="let the tool that retrieves return objects with id and content",
+    ),
     claims=claims,
     role=role,
     read=read,

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from monitor.dialects import genai
 from monitor.reading.attributes import text
-from monitor.reading.convention import Convention
+from monitor.reading.convention import Convention, Setup
 from monitor.spans import AttributeValue, Role, Span, Step
 
 NAME = "semantic_kernel"
@@ -68,6 +68,16 @@ DIALECT = Convention(
     priority=80,
     url="https://learn.microsoft.com/en-us/semantic-kernel/concepts/enterprise-readiness/observability/",
     versions="semantic-kernel 1.19 to 1.45 for Python, Microsoft.SemanticKernel 1.x for .NET",
+    setup=Setup(
+        lines=(
+            "pip install semantic-kernel opentelemetry-exporter-otlp\n"
+            "set_tracer_provider(provider); set_logger_provider(logs)"
+        ),
+        content="SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true",
+        remark="questions are log records only: attach a LoggingHandler to the root logger and export logs",
+        session="set session.id on a span of your own around the turn",
+        documents="let the function that retrieves return objects with id and content",
+    ),
     claims=claims,
     role=role,
     read=read,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from monitor.dialects import genai
 from monitor.model import Message
 from monitor.reading.attributes import is_sequence, text, visible
-from monitor.reading.convention import Convention
+from monitor.reading.convention import Convention, Setup
 from monitor.reading.documents import documents
 from monitor.reading.json_text import unwrap
 from monitor.reading.payload import asked, tidy
@@ -140,6 +140,15 @@ DIALECT = Convention(
     priority=55,
     url="https://docs.spring.io/spring-ai/reference/observability/index.html",
     versions="Spring AI 1.0 milestones to 1.1, from documents only",
+    setup=Setup(
+        lines=(
+            "management.otlp.tracing.endpoint=http://rag-monitor:4318/v1/traces\n"
+            "management.tracing.sampling.probability=1.0"
+        ),
+        remark="since 1.0 content goes to the application's log only: put it on a span of your own",
+        session="the chat memory's conversation id",
+        documents="since 1.0 found documents go to the application's log only",
+    ),
     claims=claims,
     role=role,
     read=read,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from monitor.reading.convention import Convention, Table
+from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.failure import server_fault
 from monitor.spans import Role, Span, Step
 
@@ -56,6 +56,11 @@ DIALECT = Convention(
     priority=150,
     url="https://opentelemetry.io/docs/specs/semconv/http/http-spans/",
     versions="HTTP, RPC, messaging and database conventions before and after their 1.23 renames",
+    setup=Setup(
+        lines="FastAPIInstrumentor.instrument_app(app)  # any HTTP, RPC or messaging instrumentation",
+        content=None,
+        session="set session.id on the server span",
+    ),
     claims=claims,
     role=role,
     read=read,

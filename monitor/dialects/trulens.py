@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.reading.attributes import text
-from monitor.reading.convention import Convention, Table
+from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import documents
 from monitor.reading.failure import class_name
 from monitor.reading.json_text import unwrap
@@ -114,6 +114,14 @@ DIALECT = Convention(
     priority=42,
     url="https://www.trulens.org/otel/semantic_conventions/",
     versions="trulens 2, from its documents",
+    setup=Setup(
+        lines=(
+            "pip install trulens-otel-semconv\n"
+            'TruSession(experimental_otel_exporter=OTLPSpanExporter(endpoint="http://rag-monitor:4318/v1/traces"))'
+        ),
+        session="set session.id on a span of your own around the turn",
+        documents='@instrument(span_type=RETRIEVAL, attributes={RETRIEVED_CONTEXTS: "return"})',
+    ),
     claims=claims,
     role=role,
     read=read,

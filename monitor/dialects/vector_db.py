@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from monitor.reading.attributes import is_mapping
-from monitor.reading.convention import Convention, Table
+from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import Documents, documents
 from monitor.reading.json_text import unwrap
 from monitor.spans import AttributeValue, Event, Role, Span, Step
@@ -102,6 +102,15 @@ DIALECT = Convention(
     priority=106,
     url="https://opentelemetry.io/docs/specs/semconv/database/",
     versions="OpenLLMetry 0.33 to 0.62, OpenLIT 1.34 to 1.45, Spring AI 1.0",
+    setup=Setup(
+        lines=(
+            "pip install opentelemetry-instrumentation-chromadb  # or -qdrant, -pinecone, -weaviate, -milvus\n"
+            "ChromaInstrumentor().instrument()"
+        ),
+        content=None,
+        session="set session.id on the span around the turn",
+        documents="Chroma emits what it found; others only count",
+    ),
     claims=claims,
     role=role,
     read=read,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from monitor.reading.attributes import is_mapping, is_sequence, text
-from monitor.reading.convention import Convention, Table
+from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import documents
 from monitor.reading.json_text import dump, parse, unwrap
 from monitor.reading.messages import Said, before_last_user, conversation, heard, said
@@ -194,6 +194,15 @@ DIALECT = Convention(
     priority=70,
     url="https://ai-sdk.dev/docs/ai-sdk-core/telemetry",
     versions="ai 3.1 to 6, and 7 with its legacy telemetry",
+    setup=Setup(
+        lines=(
+            'experimental_telemetry: { isEnabled: true, functionId: "shop",\n'
+            "  metadata: { sessionId, userId } }  // release 7: registerTelemetry(new OpenTelemetry()) of @ai-sdk/otel"
+        ),
+        remark="leave recordInputs and recordOutputs at true",
+        session="metadata: { sessionId, userId }",
+        documents="let the tool that retrieves return objects with id and content",
+    ),
     claims=claims,
     role=role,
     read=read,

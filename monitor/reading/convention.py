@@ -52,6 +52,22 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What an app's team does so that turns come out whole; docs/dialects.md is checked against it."""
+
+    lines: str
+    """What to add to the app or its environment."""
+    content: str | None = ""
+    """The setting that switches capture of content on; "" where it is on by default, None where none is carried."""
+    remark: str = ""
+    """What else decides about content."""
+    session: str = ""
+    """How to say which conversation a turn belongs to."""
+    documents: str = ""
+    """How documents get into the telemetry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Convention:
     """One telemetry convention as the object `DIALECT` of its file; satisfies `monitor.ports.Dialect`."""
 
@@ -60,6 +76,7 @@ class Convention:
     url: str
     versions: str
     """Which releases of the convention and its emitters were seen."""
+    setup: Setup = Setup(lines="")
     claims: Callable[[Span], bool]
     role: Callable[[Span], Role]
     read: Callable[[Span], Step]
