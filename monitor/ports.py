@@ -191,6 +191,17 @@ class Backlog:
     oldest_job_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembled:
+    """What became of a trace when it was last assembled."""
+
+    trace_id: str
+    assembled_at: datetime
+    turns: int
+    unread: Mapping[str, int]
+    """Spans and log records that belong to no turn, by reason."""
+
+
 class SpanStore(Protocol):
     """What was received, as received."""
 
@@ -231,6 +242,9 @@ class TurnStore(Protocol):
         limit: int | None = None,
     ) -> Iterator[Turn]:
         """Yield turns by start time, oldest first; `since` inclusive, `until` exclusive."""
+
+    def assembled(self, *, since: datetime, limit: int) -> tuple[Assembled, ...]:
+        """Return the traces that were assembled at `since` or later, the latest first."""
 
     def unsampled(self, limit: int) -> tuple[Turn, ...]:
         """Return turns about which no sampling decision was recorded, oldest first."""

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from monitor.errors import ConfigError
 from monitor.model import Job, Outcome, Rubric, Sampling, Spend, Turn, Verdict
-from monitor.ports import Backlog, Window
+from monitor.ports import Assembled, Backlog, Window
 from monitor.spans import Assembly, Fragment, StoredFragment
 from monitor.store import alerts as alert_rows
 from monitor.store import housekeeping, migration, rollup, series, spans, spending, turns, windows
@@ -106,6 +106,11 @@ class SqlStore:
                 return
             after = (found[-1].started_at, found[-1].turn_id)
             left = None if left is None else left - size
+
+    def assembled(self, *, since: datetime, limit: int) -> tuple[Assembled, ...]:
+        """As `TurnStore.assembled`."""
+        with self._database.reading("reading what was assembled") as connection:
+            return turns.assembled(connection, since=since, limit=limit)
 
     def unsampled(self, limit: int) -> tuple[Turn, ...]:
         """As `TurnStore.unsampled`."""

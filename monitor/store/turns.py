@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+import orjson
 from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, case, delete, or_, select, update
 
 from monitor.model import Turn
+from monitor.ports import Assembled
 from monitor.spans import Assembly
 from monitor.store import windows
 from monitor.store.columns import json_text, label
@@ -63,6 +65,18 @@ def turn(connection: Connection, turn_id: str) -> Turn | None:
     """Return the turn with what is left of its text."""
     row = connection.execute(_WITH_TEXT.where(turns.c.turn_id == turn_id)).first()
     return None if row is None else turn_from(row)
+
+
+def assembled(connection: Connection, *, since: datetime, limit: int) -> tuple[Assembled, ...]:
+    """Return what became of traces; see `TurnStore.assembled`."""
+    latest = (traces.c.assembled_at.desc(), traces.c.trace_id)
+    found = select(traces).where(traces.c.assembled_at >= since).order_by(*latest).limit(limit)
+    return tuple(
+        Assembled(
+            trace_id=row.trace_id, assembled_at=row.assembled_at, turns=row.turns, unread=orjson.loads(row.unread)
+        )
+        for row in connection.execute(found)
+    )
 
 
 def page(

@@ -271,3 +271,17 @@ def test_unmet_need_of_replaced_content(store: Store, make: Make) -> None:
     assert [Reason.NO_GROUND_TRUTH] == [outcome.reason for outcome in store.outcomes(turn.turn_id)]
     make.assembled(store, replace(turn, response="Another answer."))
     assert store.outcomes(turn.turn_id) == ()
+
+
+def test_what_became_of_traces(store: Store, make: Make) -> None:
+    """Traces that were assembled lately, the latest first, with what was not read of them; no more than asked for."""
+    for minutes, unread in ((0, {"noise": 1}), (10, {}), (20, {"no_dialect": 2, "transport": 1})):
+        fragment = make.fragment()
+        store.append([fragment])
+        assembly = Assembly(trace_id=fragment.trace_id, through=10**6, turns=(), unread=unread)
+        store.replace_turns([assembly], now=make.now + timedelta(minutes=minutes))
+    since = make.now + timedelta(minutes=10)
+    latest, earlier = store.assembled(since=since, limit=5)
+    assert ({"no_dialect": 2, "transport": 1}, 0, {}) == (latest.unread, latest.turns, earlier.unread)
+    assert (make.now + timedelta(minutes=20), since) == (latest.assembled_at, earlier.assembled_at)
+    assert (latest,) == store.assembled(since=since, limit=1)
