@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -104,7 +103,6 @@ async def _scoring(parts: Parts, vitals: Vitals) -> AsyncIterator[None]:
     stop = asyncio.Event()
     scorer = build_scorer(parts, clock=utc_now, settings=parts.settings.score)
     worker = asyncio.create_task(scorer.run(stop), name="score")
-    worker.add_done_callback(_report_fault)
     vitals.watch_scorer(scorer, worker)
     try:
         yield
@@ -113,16 +111,7 @@ async def _scoring(parts: Parts, vitals: Vitals) -> AsyncIterator[None]:
         await asyncio.gather(worker, return_exceptions=True)
 
 
-def _report_fault(worker: asyncio.Task[None]) -> None:
-    if not worker.cancelled() and (error := worker.exception()):
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        # The message of a foreign error may hold user text; its type and place do not.
-        at = traceback.extract_tb(error.__traceback__)[-1]
-        log.error("scoring ended: %s at %s:%s", type(error).__name__, at.filename, at.lineno)
-
-
-def _prune(parts: Parts, now: datetime) -> int:
+def prune(parts: Parts, now: datetime) -> int:
     """Delete what is older than the settings keep and return the rows touched; what is left waits for the next tick."""
     kept = parts.settings.retention
     touched = 0
@@ -188,7 +177,7 @@ def _ticks(
         Tick(
             name="prune",
             every=settings.retention.every,
-            run=_threaded(lambda now: _prune(parts, now)),
+            run=_threaded(lambda now: prune(parts, now)),
         ),
     ]
     return tuple(ticks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
@@ -128,6 +129,7 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
         for name, description in BUDGET_GAUGES.items():
             self._telemetry.watch(name, scorer.gauges, description=description)
         self._sources["score"] = lambda: {**scorer.health(), **_fault(worker)}
+        worker.add_done_callback(_report_fault)
 
     def refresh_quality(self, *, lateness: timedelta, now: datetime) -> None:
         """Read trends and alerts anew for the next scrapes."""
@@ -190,3 +192,12 @@ def _fragments(stats: IntakeStats) -> list[Gauge]:
 def _fault(worker: asyncio.Future[None]) -> Mapping[str, str]:
     ended = worker.done() and not worker.cancelled() and worker.exception()
     return {"worker": "ended by a fault that the log names; start it again"} if ended else {}
+
+
+def _report_fault(worker: asyncio.Future[None]) -> None:
+    if not worker.cancelled() and (error := worker.exception()):
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        # The message of a foreign error may hold user text; its type and place do not.
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        log.error("scoring ended: %s at %s:%s", type(error).__name__, at.filename, at.lineno)
