@@ -25,14 +25,16 @@ from rich.table import Table
 from monitor import check as checks
 from monitor import demo as demonstration
 from monitor import demo_report, show
+from monitor import doctor as doctors
 from monitor.app import ROLES, running, utc_now
 from monitor.errors import ConfigError, MonitorError
 from monitor.explain import as_json, as_text
 from monitor.explain import explain as explained
-from monitor.parts import open_existing, open_parts
+from monitor.parts import load_dialects, open_existing, open_parts
 from monitor.replay import Replayed
 from monitor.replay import replay as replayed
 from monitor.settings import Settings, duration, load
+from monitor.spans import EPOCH
 from monitor.store.sql import SqlStore, open_store
 from monitor.telemetry import configure_logging
 
@@ -128,6 +130,19 @@ def check(config: Path | None, store_url: str | None) -> int:
         table.add_row("ok" if part.ok else "FAILED", part.part, escape(part.told))
     click.echo(_drawn(table), nl=False)
     return 0 if all(part.ok for part in found) else _FAILED
+
+
+@commands.command(epilog=_examples("rag-monitor doctor", "rag-monitor doctor --since 2h"))
+@_CONFIG
+@_STORE
+@click.option("--since", metavar="WHEN", default="15m", show_default=True, help="A time or an age.")
+@click.option("--limit", type=click.IntRange(min=1), default=500, show_default=True, help="At most so many traces.")
+def doctor(config: Path | None, store_url: str | None, since: str, limit: int) -> None:
+    """Say what arrived lately, app by app, what is missing in it, and the setting of the app that fixes it."""
+    dialects = load_dialects(_settings(config, store_url))
+    with _store(config, store_url) as store, _quiet_pipe():
+        for line in doctors.lines(doctors.diagnose(store, dialects, since=_when(since) or EPOCH, limit=limit)):
+            click.echo(line)
 
 
 @commands.command(epilog=_examples("rag-monitor migrate --store sqlite:///rag-monitor.db"))
