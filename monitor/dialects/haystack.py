@@ -6,13 +6,14 @@ HAYSTACK_CONTENT_TRACING_ENABLED.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from monitor.reading.attributes import integer, is_mapping, is_sequence, text
 from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import documents
-from monitor.reading.json_text import unwrap
+from monitor.reading.json_text import broken_off, unwrap
 from monitor.reading.messages import heard, said
 from monitor.reading.payload import answered, asked, tidy
 from monitor.spans import Attributes, AttributeValue, Role, Span, Step
@@ -27,6 +28,7 @@ WHOLE = (
     ("haystack.pipeline.input_data", "haystack.pipeline.output_data"),
     ("haystack.agent.input", "haystack.agent.output"),
 )
+CONTENT = (INPUT, OUTPUT, *WHOLE[0], *WHOLE[1])
 COMPONENTS = (
     ("Retriever", Role.RETRIEVAL),
     ("Ranker", Role.RERANK),
@@ -37,6 +39,7 @@ COMPONENTS = (
     ("Agent", Role.AGENT),
 )
 """Ends of component classes and what they do; all others prepare, clean or write."""
+_MODEL = re.compile(r"'model': '([^']{1,200})'")
 
 
 def claims(span: Span) -> bool:
@@ -57,6 +60,8 @@ def role(span: Span) -> Role:
 def read(span: Span) -> Step:
     """Translate one span."""
     step = TABLE.step(span, role(span), NAME)
+    if broken_off(span.attributes, CONTENT):
+        step = replace(step, flags=step.flags | {"truncated"})
     reader = _READERS.get(step.role)
     return step if reader is None else reader(step, span.attributes)
 
@@ -87,7 +92,7 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
         messages=heard(said(prompt)),
         output=next((found for m in spoken if (found := tidy(m.content))), None),
         tool_calls=sum(m.tool_calls for m in spoken) + _calls(replies),
-        model=text(meta, "model"),
+        model=text(meta, "model") or _printed_model(attributes),
         input_tokens=integer(usage, "prompt_tokens", "input_tokens"),
         output_tokens=integer(usage, "completion_tokens", "output_tokens"),
     )
@@ -143,6 +148,13 @@ def _meta(made: AttributeValue) -> Mapping[str, AttributeValue]:
     first = replies[0] if is_sequence(replies) and replies else None
     held = first.get("meta") if is_mapping(first) else None
     return held if is_mapping(held) else {}
+
+
+def _printed_model(attributes: Attributes) -> str | None:
+    """Before messages could say themselves as JSON they were printed."""
+    made = attributes.get(OUTPUT)
+    found = _MODEL.search(made) if isinstance(made, str) else None
+    return found[1] if found else None
 
 
 def _parts(made: AttributeValue) -> tuple[Mapping[str, AttributeValue], ...]:

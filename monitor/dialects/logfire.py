@@ -11,6 +11,7 @@ from dataclasses import replace
 from monitor.dialects import genai
 from monitor.reading.attributes import integer, is_mapping, mapping, text
 from monitor.reading.convention import Convention, Setup
+from monitor.reading.json_text import broken_off
 from monitor.reading.messages import heard, said
 from monitor.reading.payload import tidy
 from monitor.spans import Role, Span, Step
@@ -45,6 +46,8 @@ def read(span: Span) -> Step:
     does = role(span)
     step = TABLE.step(span, does, NAME)
     request, response = mapping(span.attributes, REQUEST), mapping(span.attributes, RESPONSE)
+    if broken_off(span.attributes, (REQUEST, RESPONSE)):
+        step = replace(step, flags=step.flags | {"truncated"})
     step = replace(step, request_model=step.request_model or text(request, "model"))
     if does is Role.EMBEDDING:
         return replace(step, retrieval_query=text(request, "input"))

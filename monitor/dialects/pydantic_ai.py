@@ -13,7 +13,7 @@ from monitor.dialects import genai
 from monitor.reading.attributes import integer, is_mapping, is_sequence, text
 from monitor.reading.convention import Convention, Setup
 from monitor.reading.documents import documents
-from monitor.reading.json_text import unwrap
+from monitor.reading.json_text import broken_off, unwrap
 from monitor.reading.messages import Said, before_last_user, conversation, heard, said
 from monitor.reading.payload import answered, asked, tidy
 from monitor.spans import Attributes, AttributeValue, Role, Span, Step
@@ -57,7 +57,9 @@ def read(span: Span) -> Step:
     found = role(span)
     reader = _READERS.get(found)
     if reader is not None:
-        return reader(TABLE.step(span, found, NAME), span.attributes)
+        step = TABLE.step(span, found, NAME)
+        cut = broken_off(span.attributes, CONVERSATIONS)
+        return reader(replace(step, flags=step.flags | {"truncated"}) if cut else step, span.attributes)
     step = replace(genai.read(span), role=found, dialect=NAME)
     return _from_events(step, span.attributes) if found is Role.LLM else step
 

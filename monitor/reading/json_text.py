@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import orjson
@@ -56,6 +57,20 @@ def unwrap(value: AttributeValue) -> AttributeValue:
         parsed = parse(value)
         return value if parsed is None else parsed.value
     return value
+
+
+def broken_off(values: Mapping[str, AttributeValue], keys: Iterable[str]) -> bool:
+    """Return whether one of `keys` holds a JSON document that was cut.
+
+    >>> broken_off({"a": '{"b": [1, 2', "c": '{"b": "'}, ["a"]), broken_off({"a": "[1]"}, ["a", "z"])
+    (True, False)
+    """
+    for key in keys:
+        value = values.get(key)
+        parsed = parse(value) if isinstance(value, str) else None
+        if parsed is not None and parsed.cut is not None:
+            return True
+    return False
 
 
 def dump(value: AttributeValue) -> str:

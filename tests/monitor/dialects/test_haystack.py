@@ -61,6 +61,14 @@ def test_a_generator_of_plain_text(make: Make) -> None:
     )
 
 
+def test_printed_replies(make: Make) -> None:
+    """Older releases print their messages; the model is told inside, and a value that was cut is flagged."""
+    reply = "ChatMessage(content='So.', role=<ChatRole.ASSISTANT: 'assistant'>, name=None, meta={'model': 'm-2'})"
+    read = component(make, "OpenAIChatGenerator", None, {"replies": [reply]})
+    cut = make.span(1, {"haystack.pipeline.input_data": '{"a": {"query": "Wh'}, name="haystack.pipeline.run")
+    assert ("So.", "m-2", True) == (read.output, read.model, "truncated" in DIALECT.read(cut).flags)
+
+
 def test_a_call_for_tools_and_their_results(make: Make) -> None:
     """Tool calls and results are parts of chat messages."""
     asks = {"role": "assistant", "content": [{"tool_call": {"tool_name": "find", "arguments": {}}}]}

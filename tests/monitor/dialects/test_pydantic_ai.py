@@ -61,6 +61,12 @@ def test_a_run_without_a_result(make: Make) -> None:
     assert "So." == step(make, {"agent_name": "a", "pydantic_ai.all_messages": json.dumps(TALK)}).response
 
 
+def test_a_conversation_that_was_cut(make: Make) -> None:
+    """What stands before the cut is read, and the cut is flagged."""
+    read = step(make, {"agent_name": "a", "pydantic_ai.all_messages": json.dumps(TALK[:3])[:-3]})
+    assert ("Why?", True) == (read.query, "truncated" in read.flags)
+
+
 def test_what_is_no_step(make: Make) -> None:
     """Spans around several tools, and pending ones, say nothing."""
     pending = step(make, {"agent_name": "a", "logfire.span_type": "pending_span"})
