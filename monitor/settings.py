@@ -368,12 +368,8 @@ def _substitute(node: object, environ: Mapping[str, str], where: str) -> object:
         raise ConfigError(f"{where}: ${{{name}}} is not set in the environment; set it or write ${{{name}:-default}}")
 
     text = re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}", fill, node)
-    # A value that is nothing but a reference takes the type it would have had in the file.
-    return yaml.safe_load(text) if re.fullmatch(r"\$\{[^}]*\}", node) and _plain(text) else text
-
-
-def _plain(text: str) -> bool:
-    return bool(re.fullmatch(r"-?\d+(\.\d+)?|true|false|null", text))
+    # Numbers stay text: fields that want one take it as such, and a password may be made of digits, zeros first.
+    return None if text == "null" and re.fullmatch(r"\$\{[^}]*\}", node) else text
 
 
 def _override(tree: dict[str, object], name: str, value: str) -> None:
@@ -387,7 +383,7 @@ def _override(tree: dict[str, object], name: str, value: str) -> None:
             )
         node = below
     try:
-        node[keys[-1]] = yaml.safe_load(value) if value[:1] in "[{" or _plain(value) else value
+        node[keys[-1]] = yaml.safe_load(value) if value[:1] in ("[", "{") or value == "null" else value
     except yaml.YAMLError:
         raise ConfigError(f"{name}: starts like a list or mapping but is not YAML") from None
 

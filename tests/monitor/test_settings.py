@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from collectors.otlp_http import Config as OtlpHttpConfig
 from monitor.errors import ConfigError
-from monitor.settings import Settings, load, secret
+from monitor.settings import Settings, load, plugin_config, secret
 
 
 def write(folder: Path, text: str) -> Path:
@@ -102,3 +103,30 @@ def test_secret_from_file(tmp_path: Path) -> None:
     assert secret(None, None, "env", "judge.api_key") == "env"
     with pytest.raises(ConfigError, match=r"judge\.api_key_file: cannot read"):
         secret(None, tmp_path / "missing", None, "judge.api_key")
+
+
+def test_secret_made_of_digits_stays_text(tmp_path: Path) -> None:
+    """A value from the environment is no number where a text is wanted, and keeps its zeros."""
+    path = write(tmp_path, "judge: {api_key: '${KEY}'}\ncollectors: [{kind: otlp_http, port: '${PORT}'}]")
+    settings = load(path, {"KEY": "007", "PORT": "0", "RAG_MONITOR__SAMPLE__SALT": "0123"})
+    assert settings.judge.api_key is not None
+    assert ("007", "0123") == (settings.judge.api_key.get_secret_value(), settings.sample.salt)
+    assert 0 == plugin_config(OtlpHttpConfig, settings.collectors[0], "collectors[0]").port
+
+
+def test_environment_gives_numbers_truths_and_nothing() -> None:
+    """Fields that want a number, a truth or null take them from the environment."""
+    environ = {
+        "RAG_MONITOR__SAMPLE__RATE": "0.5",
+        "RAG_MONITOR__WEB__PORT": "0",
+        "RAG_MONITOR__ASSEMBLE__DIALECTS": "null",
+        "RAG_MONITOR__METRICS": '["relevance"]',
+    }
+    settings = load(None, environ)
+    assert (0.5, 0, None) == (settings.sample.rate, settings.web.port, settings.assemble.dialects)
+    assert ("relevance",) == settings.metrics
+
+
+def test_empty_override_is_text() -> None:
+    """A variable that is set to nothing does not become null."""
+    assert "" == load(None, {"RAG_MONITOR__SAMPLE__SALT": ""}).sample.salt
