@@ -6,8 +6,9 @@ Four shapes, told apart by their keys:
   every question that was answered is a turn, with the messages before it as history
 - `{"userText", "dataList", "responseContent"}` (Spring AI `EvaluationRequest`)
 - what `rag-monitor turns --format jsonl` prints; such a turn keeps its ids
-All may carry `app`, `environment`, `release`, `session_id`, `user_id`, `model`, `started_at` (RFC 3339, or Unix time)
-and `turn_id`, which names the turn wherever it is read; without it, the place it is read from does.
+All may carry `ground_truth`, `relevant_ids` (of the documents that should be found; [] for none), `app`, `environment`,
+`release`, `session_id`, `user_id`, `model`, `started_at` (RFC 3339, or Unix time) and `turn_id`, which names the turn
+wherever it is read; without it, the place it is read from does.
 """
 
 from __future__ import annotations
@@ -170,6 +171,7 @@ def _turn(
         citations=citations,
         response=response,
         ground_truth=found.ground_truth if last else None,
+        relevant_ids=found.relevant_ids if last else None,
         model=found.model,
         input_tokens=_count(found.tokens.input) if last else None,
         output_tokens=_count(found.tokens.output) if last else None,

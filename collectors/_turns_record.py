@@ -96,6 +96,7 @@ class _Common(_Record):
     started_at: _Instant = Field(None, validation_alias=AliasChoices("started_at", "timestamp"))
     ended_at: _Instant = None
     ground_truth: str | None = None
+    relevant_ids: tuple[str, ...] | None = None
     history: Annotated[tuple[Message, ...], BeforeValidator(_messages)] = ()
     retrieval_queries: Annotated[tuple[str, ...], BeforeValidator(_or_none)] = ()
     error: str | None = None

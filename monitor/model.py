@@ -67,6 +67,8 @@ class Turn:
     response: str | None = None
     ground_truth: str | None = None
     """A reference answer, only ever present in imported turns."""
+    relevant_ids: tuple[str, ...] | None = None
+    """Ids or sources of the documents that should be found, likewise; () when nothing should be."""
     model: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -86,6 +88,8 @@ class Turn:
         parts: list[str | None] = [self.query, self.response, self.ground_truth, self.error]
         for message in self.history:
             parts += (message.role, message.content)
+        if self.relevant_ids is not None:
+            parts += ("relevant_ids", *self.relevant_ids)
         parts.append("citations" if self.citations is not None else None)
         for c in self.citations or ():
             parts += (c.id, c.title, c.content, str(c.used))
@@ -116,6 +120,7 @@ class Reason(StrEnum):
     NO_CONTEXT = "no_context"
     """The turn's telemetry carries no citations, or retrieval found none."""
     NO_GROUND_TRUTH = "no_ground_truth"
+    """No reference answer, or it is not known which documents are relevant."""
     NO_CLAIMS = "no_claims"
     """The answer states nothing that documents could support, such as a refusal or a greeting."""
     NOT_SUPPORTED = "not_supported"
@@ -290,7 +295,7 @@ class Rubric:
     metric: str
     rubric_id: str
     needs: frozenset[str]
-    """Of `query`, `response`, `citations`, `ground_truth`."""
+    """Of `query`, `response`, `citations`, `ground_truth`, `relevant_ids`."""
     scale_min: float
     scale_max: float
     title: str = ""

@@ -6,7 +6,7 @@ import hashlib
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from monitor import plugins
 from monitor.errors import ConfigError, StoreUnavailable
 from monitor.judging import metric as prompt_metric
 from monitor.judging.client import OpenAIJudge
+from monitor.judging.coded import coded
 from monitor.judging.judges import Judges
 from monitor.judging.limiter import Limiter
 from monitor.judging.offline import GroundednessProxy, Lex5
@@ -194,10 +195,25 @@ def build_endpoint(settings: EndpointSettings, where: str) -> OpenAIJudge:
 
 
 def build_metrics(settings: Settings, judge: Judges | None, *, fence_key: bytes) -> tuple[Metric, ...]:
-    """Return the metrics that can be measured: without a judge model only the lexical proxy."""
-    if judge is None:
-        return (GroundednessProxy(),)
-    return tuple(prompt_metric.load(name, judge_name=judge.name, fence_key=fence_key) for name in settings.metrics)
+    """Return the metrics that can be measured: without a judge model only those computed in code.
+
+    Raises:
+        ConfigError: a metric cannot be found, or is measured twice.
+    """
+    metrics: list[Metric] = [] if judge else [GroundednessProxy()]
+    sources: dict[str, str] = {}
+    for i, name in enumerate(settings.metrics):
+        computed = coded(name, where=f"metrics[{i}]")
+        found: Sequence[Metric] = (computed,) if computed else ()
+        if judge and not computed:
+            found = prompt_metric.load_all(name, judge_name=judge.name, fence_key=fence_key)
+        for metric in found:
+            measured = metric.rubric.metric
+            if measured in sources:
+                raise ConfigError(f"metrics[{i}]: {measured} is measured by {sources[measured]!r} already; keep one")
+            sources[measured] = name
+            metrics.append(metric)
+    return tuple(metrics)
 
 
 def load_dialects(settings: Settings) -> tuple[Dialect, ...]:

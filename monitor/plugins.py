@@ -13,6 +13,7 @@ from types import ModuleType
 
 from monitor.errors import ConfigError
 
+_SCORERS = "rag_monitor.metrics"
 _PACKAGES = {"collectors": "collectors", "channels": "monitor.channels", "dialects": "monitor.dialects"}
 _NO_KINDS = {("collectors", "exporter"): "runs inside an app, which imports it (docs/in-process.md)"}
 """Public files that people import instead of naming them in the settings."""
@@ -24,6 +25,27 @@ def kinds(group: str) -> tuple[str, ...]:
     files = {name for _, name, _ in pkgutil.iter_modules(package.__path__) if not name.startswith("_")}
     own = {name for name in files if (group, name) not in _NO_KINDS}
     return tuple(sorted(own | {entry.name for entry in entry_points(group=f"rag_monitor.{group}")}))
+
+
+def scorers() -> tuple[str, ...]:
+    """Return the names of scorers that other distributions bring, sorted."""
+    return tuple(sorted({entry.name for entry in entry_points(group=_SCORERS)}))
+
+
+def scorer(name: str, where: str) -> object:
+    """Return what the entry point of this name leads to, which is to be a `ports.TurnScorer`.
+
+    Raises:
+        ConfigError: there is none, or it cannot be imported.
+    """
+    for entry in entry_points(group=_SCORERS):
+        if entry.name == name:
+            try:
+                found: object = entry.load()
+            except (ImportError, AttributeError) as error:
+                raise ConfigError(f"{where}: cannot import {entry.value!r}: {type(error).__name__}") from error
+            return found
+    raise ConfigError(f"{where}: no scorer {name!r}; known: {', '.join(scorers()) or 'none'}")
 
 
 def load(group: str, kind: str, where: str) -> ModuleType:

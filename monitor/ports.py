@@ -76,6 +76,10 @@ class Metric(Protocol):
     def rubric(self) -> Rubric:
         """What the other stages must know of this metric."""
 
+    @property
+    def call(self) -> str:
+        """Metrics of equal `call` ask the same of a turn and are read out of one reply; "" when computed in code."""
+
     def messages(self, turn: Turn) -> tuple[ChatMessage, ...]:
         """Return what to ask the judge; empty when the metric is computed in code."""
 
@@ -93,6 +97,17 @@ class Metric(Protocol):
         Raises:
             UnreadableReply: the reply is not what was asked for; asking again may help.
         """
+
+
+class TurnScorer(Protocol):
+    """A metric of your own, computed in code: what an entry point of the group `rag_monitor.metrics` leads to."""
+
+    @property
+    def rubric(self) -> Rubric:
+        """Its name, needs and scale; `rubric_id` changes whenever a score could: scores of two ids are two series."""
+
+    def score(self, turn: Turn) -> Finding | Reason:
+        """Return the finding, or why the turn has no score. Pure and quick: it is called for every sampled turn."""
 
 
 class Judge(Protocol):
@@ -257,11 +272,19 @@ class JobStore(Protocol):
         """Record decisions, their jobs and unmet needs in one transaction; those about replaced content are dropped."""
 
     def claim(
-        self, *, now: datetime, lease: timedelta, limit: int, rubric_ids: Sequence[str] | None = None
+        self,
+        *,
+        now: datetime,
+        lease: timedelta,
+        limit: int,
+        rubric_ids: Sequence[str] | None = None,
+        together: Mapping[str, str] | None = None,
     ) -> tuple[Job, ...]:
         """Lease jobs that are due and not leased, oldest first, and count the attempt; none is leased twice at once.
 
         With `rubric_ids` only jobs of these: metrics computed in code never wait behind those that ask a slow judge.
+        With `together` (rubric id -> call) only jobs of these rubrics, those of one turn and call to one claimer, and
+        `limit` counts calls.
         """
 
     def finish(self, outcomes: Sequence[Outcome]) -> None:

@@ -59,6 +59,7 @@ def turn_line(turn: Turn) -> str:
             ],
             "response": turn.response,
             "ground_truth": turn.ground_truth,
+            "relevant_ids": None if turn.relevant_ids is None else list(turn.relevant_ids),
             "model": turn.model,
             "tokens": {"input": turn.input_tokens, "output": turn.output_tokens},
             "error": turn.error,

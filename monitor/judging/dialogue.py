@@ -1,7 +1,7 @@
-"""One job's conversation with a judge: ask, and where the reply is no verdict ask once more in the way that may help.
+"""One conversation with a judge about a turn: ask, and where the reply is no verdict ask again in a way that may help.
 
 An unreadable reply is asked for again with what was wrong about it; a cut-off one with twice the room; a prompt too
-long for the model with half of the documents' text. Each happens once, so a job costs at most `MOST_CALLS` calls.
+long for the model with half of the documents' text. Each happens once, so it takes at most `MOST_CALLS` calls.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from types import MappingProxyType
 
 from monitor.errors import Rejected, UnreadableReply
 from monitor.judging.quoting import CONTEXT_TRUNCATED, clean, fit, tokens
@@ -34,43 +35,82 @@ class Answer:
     """What the endpoint's own content filter found when it withheld the verdict, by risk, 0 to 7."""
 
 
-async def converse(metric: Metric, turn: Turn, judge: Judge) -> Answer:
-    """Return the finding on `turn`, or the reason why this judge gives none.
+async def converse(metrics: Sequence[Metric], turn: Turn, judge: Judge) -> tuple[Answer, ...]:
+    """Return for each metric the finding on `turn`, or the reason why this judge gives none.
+
+    The metrics are of one `call`: what they cost together is divided among them.
 
     Raises:
         Retryable: the endpoint could not answer now; RateLimited, TimedOut, Paused and Unusable among them.
     """
-    messages = metric.messages(turn)
+    lead = metrics[0]
+    messages = lead.messages(turn)
     if not messages:
-        return _answer(metric.read(turn, None), (), ())
+        return _answers([metric.read(turn, None) for metric in metrics], (), ())
     replies: list[Reply] = []
-    budget = metric.max_output_tokens
+    readings = _Readings(metrics)
+    budget = lead.max_output_tokens
     seen, asked = turn, messages
     repaired = False
     while True:
         try:
-            reply = await judge.ask(asked, metric.schema, max_output_tokens=budget)
+            reply = await judge.ask(asked, lead.schema, max_output_tokens=budget)
         except Rejected as error:
             if error.reason == "context_length" and seen is turn and (shorter := _shortened(turn, messages)):
-                seen, asked = shorter, metric.messages(shorter)
+                seen, asked = shorter, lead.messages(shorter)
                 continue
             reason = Reason.CONTENT_FILTER if error.reason == "content_filter" else Reason.REJECTED
-            return replace(_answer(reason, messages, replies, detail=str(error)), severities=error.severities)
+            readings.give_up(reason, str(error))
+            return _answers(readings.results, messages, replies, details=readings.details, severities=error.severities)
         replies.append(reply)
-        try:
-            result = metric.read(seen, reply)
-        except UnreadableReply as error:
-            if repaired:
-                return _answer(Reason.UNREADABLE, messages, replies, detail=f"{error.reason}: {error}")
-            repaired, asked = True, _repair(asked, reply.text, str(error))
+        readings.read(seen, reply)
+        if readings.problems and not repaired:
+            repaired, asked = True, _repair(asked, reply.text, readings.problems, form=_form(lead))
             continue
-        if result is Reason.TRUNCATED and budget == metric.max_output_tokens:
+        if Reason.TRUNCATED in readings.results and budget == lead.max_output_tokens:
             budget *= 2
             continue
-        if isinstance(result, Finding) and seen is not turn:
-            result = replace(result, flags=result.flags | {CONTEXT_TRUNCATED})
-        answer = _answer(result, asked if seen is not turn else messages, replies)
-        return replace(answer, severities=reply.severities) if result is Reason.CONTENT_FILTER else answer
+        results = [_marked(result, cut=seen is not turn) for result in readings.results]
+        return _answers(
+            results,
+            asked if seen is not turn else messages,
+            replies,
+            details=readings.details,
+            severities=reply.severities if Reason.CONTENT_FILTER in results else {},
+        )
+
+
+class _Readings:
+    """What has been read for each metric so far: a finding stays, whatever later replies say."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self._metrics = metrics
+        self.results: list[Finding | Reason] = [Reason.UNREADABLE] * len(metrics)
+        self.details = [""] * len(metrics)
+        self._unread: list[str] = []
+
+    @property
+    def problems(self) -> str:
+        """What was wrong with the last reply, in words for the judge; "" when nothing was."""
+        return "; ".join(dict.fromkeys(self._unread))
+
+    def read(self, turn: Turn, reply: Reply) -> None:
+        """Read the metrics that have no finding yet."""
+        self._unread = []
+        for place, metric in enumerate(self._metrics):
+            if isinstance(self.results[place], Finding):
+                continue
+            try:
+                self.results[place], self.details[place] = metric.read(turn, reply), ""
+            except UnreadableReply as error:
+                self.results[place], self.details[place] = Reason.UNREADABLE, f"{error.reason}: {error}"
+                self._unread.append(str(error))
+
+    def give_up(self, reason: Reason, detail: str) -> None:
+        """Leave the metrics that have no finding yet with `reason`."""
+        for place, result in enumerate(self.results):
+            if not isinstance(result, Finding):
+                self.results[place], self.details[place] = reason, detail
 
 
 def joined(kept: Answer, *answers: Answer) -> Answer:
@@ -103,10 +143,20 @@ def _shortened(turn: Turn, messages: Sequence[ChatMessage]) -> Turn | None:
     return replace(turn, citations=tuple(replace(c, content=text) for c, text in zip(citations, fitted, strict=True)))
 
 
-def _repair(messages: Sequence[ChatMessage], output: str, problem: str) -> tuple[ChatMessage, ...]:
+def _form(metric: Metric) -> str:
+    return "Return only the JSON object, complete" if metric.schema else "Answer again, in the form asked for"
+
+
+def _marked(result: Finding | Reason, *, cut: bool) -> Finding | Reason:
+    if cut and isinstance(result, Finding):
+        return replace(result, flags=result.flags | {CONTEXT_TRUNCATED})
+    return result
+
+
+def _repair(messages: Sequence[ChatMessage], output: str, problem: str, *, form: str) -> tuple[ChatMessage, ...]:
     """Return `messages` with what was wrong about `output` below the last one, whose role some models insist on."""
     mark = hashlib.sha256(output.encode("utf-8", "replace")).hexdigest()[:12]
-    note = f"Your output to this was not what was asked for: {problem}. Return only the JSON object, complete."
+    note = f"Your output to this was not what was asked for: {problem}. {form}."
     if output.strip():
         quoted = clean(output, mark)[:_LONGEST_QUOTE]
         note = f"{note}\nYour output, as data between two marks:\n{mark}\n{quoted}\n{mark}"
@@ -114,22 +164,51 @@ def _repair(messages: Sequence[ChatMessage], output: str, problem: str) -> tuple
     return (*messages[:-1], replace(last, content=f"{last.content}\n\n{note}"))
 
 
-def _answer(
-    result: Finding | Reason, messages: Sequence[ChatMessage], replies: Sequence[Reply], *, detail: str = ""
-) -> Answer:
+def _answers(
+    results: Sequence[Finding | Reason],
+    messages: Sequence[ChatMessage],
+    replies: Sequence[Reply],
+    *,
+    details: Sequence[str] = (),
+    severities: Mapping[str, int] = MappingProxyType({}),
+) -> tuple[Answer, ...]:
     last = replies[-1] if replies else None
-    return Answer(
-        result=result,
-        detail=detail,
-        exchange=Exchange(
-            judge_model=last.model if last else "",
-            prompt="\n\n".join(f"[{message.role}]\n{message.content}" for message in messages),
-            reply=(last.text or last.refusal or "") if last else "",
-            calls=len(replies),
-            input_tokens=sum(reply.input_tokens for reply in replies),
-            output_tokens=sum(reply.output_tokens for reply in replies),
-            cost_usd=sum(reply.cost_usd for reply in replies),
-            latency=sum((reply.latency for reply in replies), timedelta(0)),
-            fingerprint=last.fingerprint if last else None,
-        ),
+    whole = Exchange(
+        judge_model=last.model if last else "",
+        prompt="\n\n".join(f"[{message.role}]\n{message.content}" for message in messages),
+        reply=(last.text or last.refusal or "") if last else "",
+        calls=len(replies),
+        input_tokens=sum(reply.input_tokens for reply in replies),
+        output_tokens=sum(reply.output_tokens for reply in replies),
+        cost_usd=sum(reply.cost_usd for reply in replies),
+        latency=sum((reply.latency for reply in replies), timedelta(0)),
+        fingerprint=last.fingerprint if last else None,
     )
+    shares = divided(whole, len(results))
+    told = details or [""] * len(results)
+    return tuple(
+        Answer(result=result, detail=detail, exchange=share, severities=severities)
+        for result, detail, share in zip(results, told, shares, strict=True)
+    )
+
+
+def divided(exchange: Exchange, parts: int) -> tuple[Exchange, ...]:
+    """Return what one conversation cost in as many parts as metrics were read out of it, which add up to the whole.
+
+    >>> [part.input_tokens for part in divided(Exchange(calls=1, input_tokens=100), 3)]
+    [34, 33, 33]
+    """
+    return tuple(
+        replace(
+            exchange,
+            calls=_part(exchange.calls, parts, place),
+            input_tokens=_part(exchange.input_tokens, parts, place),
+            output_tokens=_part(exchange.output_tokens, parts, place),
+            cost_usd=exchange.cost_usd / parts,
+        )
+        for place in range(parts)
+    )
+
+
+def _part(amount: int, parts: int, place: int) -> int:
+    return amount // parts + (place < amount % parts)

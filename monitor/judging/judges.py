@@ -7,7 +7,7 @@ over as well while the judge cannot be reached.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
@@ -86,29 +86,39 @@ class Judges:
         """Leave the judges."""
         await self._stack.aclose()
 
-    async def judge(self, metric: Metric, turn: Turn) -> Answer:
-        """Return the finding on `turn`, or the reason why no judge gives one.
+    async def judge(self, metrics: Sequence[Metric], turn: Turn) -> tuple[Answer, ...]:
+        """Return for each of the metrics, which are of one `call`, the finding on `turn`, or why no judge gives one.
 
         Raises:
             Retryable: no judge could answer now; `RateLimited`, `Paused` and `Unusable` are not this turn's fault.
         """
         try:
-            first = await converse(metric, turn, self._judge)
+            first = await converse(metrics, turn, self._judge)
         except Retryable:
             if self._stand_in is None or self._stand_in.resting:
                 raise
-            return await converse(metric, turn, self._stand_in)
-        if self._fallback is None or first.result not in _UNSETTLED:
+            return await converse(metrics, turn, self._stand_in)
+        left = [metric for metric, answer in zip(metrics, first, strict=True) if answer.result in _UNSETTLED]
+        if self._fallback is None or not left:
             return first
         try:
-            second = await converse(metric, turn, self._fallback)
+            second = await converse(left, turn, self._fallback)
         except Retryable:
             # The judge's own outcome stands: a turn must not wait for an endpoint that is only there to help.
             return first
-        if not isinstance(second.result, Finding):
-            return joined(first, first, second)
-        finding = replace(second.result, flags=second.result.flags | {FALLBACK_JUDGE})
-        return joined(replace(second, result=finding), first, second)
+        helped = {metric.rubric: answer for metric, answer in zip(left, second, strict=True)}
+        return tuple(
+            _better(answer, helped[metric.rubric]) if metric.rubric in helped else answer
+            for metric, answer in zip(metrics, first, strict=True)
+        )
 
     def _takers(self) -> tuple[PacedJudge, ...]:
         return (self._judge, self._stand_in) if self._stand_in else (self._judge,)
+
+
+def _better(first: Answer, second: Answer) -> Answer:
+    """Return the fallback's finding, flagged, or else the judge's own reason; each at the cost of both."""
+    if not isinstance(second.result, Finding):
+        return joined(first, first, second)
+    finding = replace(second.result, flags=second.result.flags | {FALLBACK_JUDGE})
+    return joined(replace(second, result=finding), first, second)

@@ -1,45 +1,92 @@
-"""A prompt file as a metric: what a turn must have, what to ask, and how a reply becomes a finding."""
+"""A prompt file as metrics: what a turn must have, what to ask, how one reply becomes a finding for each of them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from monitor.errors import ConfigError, UnreadableReply
+from monitor.judging import plain_text
 from monitor.judging import reply as replies
-from monitor.judging.prompt_file import PromptFile, locate, read
+from monitor.judging.front_matter import MetricSettings
+from monitor.judging.prompt_file import PromptFile, locate, read, shipped
 from monitor.judging.quoting import CONTEXT_TRUNCATED, clean, fence, fit
+from monitor.judging.retrieval import read_intents, read_ranking
+from monitor.judging.schema import Json
 from monitor.judging.sentences import split
-from monitor.judging.verdicts import Scale, read_score, read_sentences
+from monitor.judging.verdicts import (
+    JUDGE_INJECTION,
+    Scale,
+    addressed,
+    read_label,
+    read_score,
+    read_sentences,
+    read_severity,
+)
 from monitor.model import ChatMessage, Finding, Reason, Reply, Rubric, Turn
 
+_IMAGE = "[image]"
+"""Stands where the telemetry had an image, which we do not keep and cannot show a judge."""
 
-def load(name: str, *, judge_name: str, fence_key: bytes = b"rag-monitor") -> PromptMetric:
-    """Return the metric of a shipped prompt's name, or of a prompt file's path.
+_KEY = b"rag-monitor"
+
+
+def load_all(name: str, *, judge_name: str, fence_key: bytes = _KEY) -> tuple[PromptMetric, ...]:
+    """Return the metrics of a prompt file, in its order, or the one metric of that name that a shipped file has.
 
     Args:
-        name: such as `groundedness`, or `/etc/rag-monitor/tone.md`.
+        name: of a shipped prompt file, such as `answer`; of a metric in one, such as `coherence`, which is asked for
+            together with its file's others but only itself read; or a path, such as `/etc/rag-monitor/tone.md`.
         judge_name: the judge's `name`; scores of two judges are two series.
         fence_key: a secret, so that nobody who writes into a judged text can know the marks around it.
 
     Raises:
         ConfigError: there is no such prompt, or something in it is wrong.
     """
-    prompt = read(locate(name))
-    front = prompt.front
-    return PromptMetric(
-        prompt=prompt,
-        fence_key=fence_key,
-        rubric=Rubric(
-            metric=front.id,
-            rubric_id=_rubric_id(prompt, judge_name),
-            needs=frozenset(front.needs),
-            scale_min=front.scale.min,
-            scale_max=front.scale.max,
-            title=front.title,
-        ),
+    prompt, chosen = _find(name)
+    return tuple(
+        PromptMetric(
+            prompt=prompt,
+            settings=settings,
+            fence_key=fence_key,
+            call=_digest({**_asked(prompt), "judge": judge_name}),
+            rubric=Rubric(
+                metric=metric,
+                rubric_id=_rubric_id(prompt, metric, judge_name),
+                needs=frozenset(prompt.front.needs if settings.needs is None else settings.needs),
+                scale_min=settings.scale.min,
+                scale_max=settings.scale.max,
+                title=settings.title,
+                proxy=settings.estimate,
+            ),
+        )
+        for metric, settings in prompt.front.metrics.items()
+        if metric in chosen
     )
+
+
+def load(name: str, *, judge_name: str, fence_key: bytes = _KEY) -> PromptMetric:
+    """Return the only metric of `name`; see `load_all`.
+
+    Raises:
+        ConfigError: as `load_all`, or there are several.
+    """
+    found = load_all(name, judge_name=judge_name, fence_key=fence_key)
+    if len(found) != 1:
+        raise ConfigError(f"{name}: expected a file of one metric, found {', '.join(m.rubric.metric for m in found)}")
+    return found[0]
+
+
+def _find(name: str) -> tuple[PromptFile, frozenset[str]]:
+    if name not in shipped() and "/" not in name and not name.endswith(".md"):
+        for other in shipped():
+            prompt = read(locate(other))
+            if name in prompt.front.metrics:
+                return prompt, frozenset({name})
+    prompt = read(locate(name))
+    return prompt, frozenset(prompt.front.metrics)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +94,16 @@ class PromptMetric:
     """A metric that a judge model is asked for."""
 
     prompt: PromptFile
+    settings: MetricSettings
     rubric: Rubric
+    call: str
+    """The same for all metrics that are read out of one reply."""
     fence_key: bytes
 
     @property
     def schema(self) -> Mapping[str, object] | None:
-        """The reply's JSON schema as the endpoint wants it."""
-        return self.prompt.schema.tree
+        """The reply's JSON schema as the endpoint wants it; None when it is to be plain text."""
+        return self.prompt.schema.tree if self.prompt.schema else None
 
     @property
     def max_output_tokens(self) -> int:
@@ -62,62 +112,124 @@ class PromptMetric:
 
     def messages(self, turn: Turn) -> tuple[ChatMessage, ...]:
         """Return the prompt with the turn's text as fenced data; empty when there is nothing to ask about."""
-        if self._reads_sentences and not self._sentences(turn):
+        if _shows_image(turn) or (self._sentences_only and not self._sentences(turn)):
             return ()
-        mark = fence(self.fence_key, turn.turn_id)
-        params = self.prompt.front.params
-        contents, _ = self._contents(turn)
-        documents = [
-            {
-                "id": clean(citation.id or f"doc{place}", mark),
-                "title": clean(citation.title or "", mark),
-                "content": content,
-                "rank": str(citation.rank or place),
-                "source": clean(citation.source or "", mark),
-            }
-            for place, (citation, content) in enumerate(zip(turn.citations or (), contents, strict=True), start=1)
-        ]
-        history = turn.history[-params.history_messages :] if params.history_messages else ()
-        values = {
-            "fence": mark,
-            "query": clean(turn.query or "", mark),
-            "response": clean(turn.response or "", mark),
-            "ground_truth": clean(turn.ground_truth or "", mark),
-            "history": "\n".join(f"{clean(m.role, mark)}: {clean(m.content, mark)}" for m in history),
-            "context": "\n\n".join(content for content in contents if content),
-        }
-        lists = {
-            "documents": documents,
-            "sentences": [{"n": str(n), "text": text} for n, text in enumerate(self._sentences(turn), start=1)],
-        }
-        return (
-            ChatMessage(role="system", content=self.prompt.system.render(values, lists).strip()),
-            ChatMessage(role="user", content=self.prompt.user.render(values, lists).strip()),
-        )
+        values, lists = self._inserted(turn)
+        system = self.prompt.system.render(values, lists).strip()
+        user = ChatMessage(role="user", content=self.prompt.user.render(values, lists).strip())
+        return (ChatMessage(role="system", content=system), user) if system else (user,)
 
     def read(self, turn: Turn, reply: Reply | None) -> Finding | Reason:
-        """Return the finding, or why there is none: NO_CLAIMS, REFUSED, CONTENT_FILTER, TRUNCATED.
+        """Return the finding, or why there is none.
+
+        NOT_SUPPORTED for what cannot be judged, NO_CLAIMS, REFUSED, CONTENT_FILTER, TRUNCATED.
 
         Raises:
             UnreadableReply: the reply is not what was asked for.
         """
         if reply is None:
-            return Reason.NO_CLAIMS
+            return Reason.NOT_SUPPORTED if _shows_image(turn) else Reason.NO_CLAIMS
         if reason := replies.incomplete(reply):
             return reason
-        answer = replies.read(reply, self.prompt.schema)
-        front = self.prompt.front
-        if self._reads_sentences:
-            finding = read_sentences(answer, len(self._sentences(turn)), front.defect)
+        found: Finding | Reason
+        if self.prompt.schema is None:
+            found = self._read_text(replies.spoken(reply))
         else:
-            finding = read_score(answer, Scale(low=front.scale.min, high=front.scale.max), front.defect)
-        if isinstance(finding, Finding) and self._contents(turn)[1]:
-            return replace(finding, flags=finding.flags | {CONTEXT_TRUNCATED})
-        return finding
+            found = self._read_object(turn, replies.read(reply, self.prompt.schema))
+        if isinstance(found, Finding) and self._contents(turn)[1]:
+            return replace(found, flags=found.flags | {CONTEXT_TRUNCATED})
+        return found
+
+    def _read_text(self, text: str) -> Finding:
+        settings = self.settings
+        match settings.reply:
+            case "number":
+                return plain_text.read_number(text, self._scale, settings.defect)
+            case "result":
+                return plain_text.read_result(text, self._scale, settings.defect)
+            case _:
+                return plain_text.read_yes_no(text, settings.defect)
+
+    def _read_object(self, turn: Turn, answer: Mapping[str, Json]) -> Finding | Reason:
+        settings = self.settings
+        if settings.applies_if and answer.get(settings.applies_if) is not True:
+            return Reason.NOT_SUPPORTED
+        inner = answer.get(settings.field) if settings.field else None
+        part = inner if isinstance(inner, dict) else answer
+        found: Finding | Reason
+        match settings.reply:
+            case "sentences":
+                found = read_sentences(answer, len(self._sentences(turn)), settings.defect)
+            case "intents":
+                found = read_intents(answer, self._ids(turn), settings.defect)
+            case "ranking" if settings.ranking:
+                if turn.relevant_ids is not None:
+                    return Reason.NOT_SUPPORTED  # nothing is estimated where labels are known
+                found = read_ranking(answer, self._ids(turn), settings.ranking, settings.defect)
+            case "severity":
+                found = read_severity(part, settings.defect)
+            case "label":
+                found = read_label(part, settings.defect.labelled)
+            case _:
+                found = read_score({"reason": answer.get("reason"), **part}, self._scale, settings.defect)
+        if not isinstance(found, Finding):
+            return found
+        self._check_cap(answer, found)
+        return replace(found, flags=found.flags | {JUDGE_INJECTION}) if addressed(answer) else found
+
+    def _check_cap(self, answer: Mapping[str, Json], found: Finding) -> None:
+        cap = self.settings.cap
+        if cap and answer.get(cap.field) is True and found.score is not None and found.score > cap.score:
+            raise UnreadableReply(
+                f"{self.rubric.metric}: at most {cap.score:g} when {cap.field} is true, found {found.score:g}",
+                reason="contradictory",
+            )
 
     @property
-    def _reads_sentences(self) -> bool:
-        return self.prompt.front.reply == "sentences"
+    def _scale(self) -> Scale:
+        return Scale(low=self.settings.scale.min, high=self.settings.scale.max)
+
+    @property
+    def _sentences_only(self) -> bool:
+        return {metric.reply for metric in self.prompt.front.metrics.values()} == {"sentences"}
+
+    def _inserted(self, turn: Turn) -> tuple[dict[str, str], dict[str, list[dict[str, str]]]]:
+        """Return the values and lists that the prompt's placeholders stand for, all without the fence's mark."""
+        mark = fence(self.fence_key, turn.turn_id)
+        params = self.prompt.front.params
+        contents, _ = self._contents(turn)
+        history = turn.history[-params.history_messages :] if params.history_messages else ()
+        response = clean(turn.response or "", mark)
+        context = "\n\n".join(content for content in contents if content)
+        values = {
+            "fence": mark,
+            "query": clean(turn.query or "", mark),
+            "response": response,
+            "ground_truth": clean(turn.ground_truth or "", mark),
+            "history": "\n".join(f"{clean(m.role, mark)}: {clean(m.content, mark)}" for m in history),
+            "context": context,
+            "document": context,
+            "claim": response,
+        }
+        documents = [
+            {
+                "id": name,
+                "title": clean(citation.title or "", mark),
+                "content": content,
+                "rank": str(citation.rank or place),
+                "source": clean(citation.source or "", mark),
+            }
+            for place, (citation, name, content) in enumerate(
+                zip(turn.citations or (), self._ids(turn), contents, strict=True), start=1
+            )
+        ]
+        sentences = [{"n": str(n), "text": text} for n, text in enumerate(self._sentences(turn), start=1)]
+        return values, {"documents": documents, "sentences": sentences}
+
+    def _ids(self, turn: Turn) -> tuple[str, ...]:
+        """Return the names by which the judge is told of the documents: their ids, told apart where they are equal."""
+        mark = fence(self.fence_key, turn.turn_id)
+        return _told_apart([clean(c.id or "", mark) for c in turn.citations or ()])
 
     def _sentences(self, turn: Turn) -> tuple[str, ...]:
         mark = fence(self.fence_key, turn.turn_id)
@@ -128,20 +240,43 @@ class PromptMetric:
         mark = fence(self.fence_key, turn.turn_id)
         whole = tuple(clean(citation.content or "", mark) for citation in turn.citations or ())
         fitted = fit(whole, self.prompt.front.params.max_document_tokens)
-        shown = bool({"documents", "context"} & self.prompt.user.names)
+        shown = bool({"documents", "context", "document"} & self.prompt.user.names)
         return fitted, shown and fitted != whole
 
 
-def _rubric_id(prompt: PromptFile, judge_name: str) -> str:
-    front = prompt.front
-    parts = {
+def _told_apart(ids: Sequence[str]) -> tuple[str, ...]:
+    names: list[str] = []
+    for place, name in enumerate(ids, start=1):
+        unique = name or f"doc{place}"
+        names.append(f"{unique}#{place}" if ids.count(name) > 1 and name else unique)
+    return tuple(names)
+
+
+def _shows_image(turn: Turn) -> bool:
+    return _IMAGE in (turn.query or "")
+
+
+def _asked(prompt: PromptFile) -> dict[str, object]:
+    return {
         "prompt": prompt.text,
-        "schema": prompt.schema.tree,
-        "scale": front.scale.model_dump(mode="json"),
-        "defect": front.defect.model_dump(mode="json", exclude_none=True),
-        "reply": front.reply,
-        "params": front.params.model_dump(mode="json"),
+        "schema": prompt.schema.tree if prompt.schema else None,
+        "params": prompt.front.params.model_dump(mode="json"),
+    }
+
+
+def _rubric_id(prompt: PromptFile, metric: str, judge_name: str) -> str:
+    settings = prompt.front.metrics[metric].model_dump(mode="json", exclude_none=True, exclude={"title", "needs"})
+    if "label_in" in settings["defect"]:
+        settings["defect"]["label_in"].sort()
+    parts = {
+        **_asked(prompt),
+        "metric": metric,
+        "settings": settings,
         "judge": judge_name,
         "parser": replies.PARSER_VERSION,
     }
+    return _digest(parts)
+
+
+def _digest(parts: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()[:12]

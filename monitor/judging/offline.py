@@ -53,6 +53,7 @@ class GroundednessProxy:
         title="Groundedness (lexical proxy)",
         proxy=True,
     )
+    call = ""
     schema: Mapping[str, object] | None = None
     max_output_tokens = 0
 

@@ -9,102 +9,24 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
 
 import yaml
-from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from monitor.assets import asset_dir
 from monitor.errors import ConfigError
+from monitor.judging.front_matter import FrontMatter, MetricSettings
 from monitor.judging.schema import Schema
-from monitor.judging.template import LISTS, VALUES, Template, parse
-from monitor.settings import Section, validate
+from monitor.judging.template import Template, parse
+from monitor.settings import validate
 
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)---[ \t]*\n", re.DOTALL)
 _PART = re.compile(r"(?m)^\[(system|user)\][ \t]*\n")
-
-Need = Literal["query", "response", "citations", "ground_truth"]
-
-
-class ScaleSettings(Section):
-    """The scores the metric can have."""
-
-    type: Literal["integer", "number"] = "integer"
-    min: float
-    max: float
-
-    @model_validator(mode="after")
-    def _ordered(self) -> ScaleSettings:
-        if self.min >= self.max:
-            raise ValueError(f"min ({self.min:g}) must be below max ({self.max:g})")
-        return self
-
-
-class DefectSettings(Section):
-    """Which scores are defects: exactly one bound."""
-
-    score_lt: float | None = None
-    score_lte: float | None = None
-    score_gt: float | None = None
-    score_gte: float | None = None
-
-    @model_validator(mode="after")
-    def _one(self) -> DefectSettings:
-        if (
-            len(
-                [bound for bound in (self.score_lt, self.score_lte, self.score_gt, self.score_gte) if bound is not None]
-            )
-            != 1
-        ):
-            raise ValueError("expected exactly one of score_lt, score_lte, score_gt, score_gte")
-        return self
-
-    def __call__(self, score: float) -> bool:
-        """Return whether `score` is a defect."""
-        return (
-            (self.score_lt is not None and score < self.score_lt)
-            or (self.score_lte is not None and score <= self.score_lte)
-            or (self.score_gt is not None and score > self.score_gt)
-            or (self.score_gte is not None and score >= self.score_gte)
-        )
-
-
-class PromptSettings(Section):
-    """Budgets, in tokens and messages."""
-
-    max_output_tokens: int = Field(default=800, ge=16)
-    max_document_tokens: int = Field(default=12_000, ge=100)
-    """All documents together; over it the longest are cut."""
-    max_sentences: int = Field(default=40, ge=1)
-    """Neighbouring sentences of a longer answer are joined."""
-    history_messages: int = Field(default=6, ge=0)
-
-
-class FrontMatter(Section):
-    """The head of a prompt file."""
-
-    id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
-    """The metric's name."""
-    version: int = Field(ge=1)
-    title: str
-    source: str = ""
-    needs: frozenset[Need]
-    scale: ScaleSettings
-    defect: DefectSettings
-    reply: Literal["score", "sentences"] = "score"
-    """`score`: the reply's own number; `sentences`: computed from a verdict on every sentence."""
-    params: PromptSettings = PromptSettings()
-    schema_file: str = Field(alias="schema")
-    """File of the reply's schema, beside this one."""
-    placeholders_required: frozenset[str] = frozenset()
-
-    @field_validator("placeholders_required")
-    @classmethod
-    def _known(cls, value: frozenset[str], info: ValidationInfo) -> frozenset[str]:  # noqa: ARG003 -- pydantic's form
-        known = VALUES | LISTS.keys()
-        if unknown := sorted(value - known):
-            raise ValueError(f"no placeholder {unknown[0]!r}; known: {', '.join(sorted(known))}")
-        return value
+_NEEDED_IN_USER = {
+    "sentences": ("{{#sentences}}",),
+    "intents": ("{{#documents}}",),
+    "ranking": ("{{#documents}}",),
+    "claims": ("{{claim}}", "{{document}}"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +36,15 @@ class PromptFile:
     front: FrontMatter
     system: Template
     user: Template
-    schema: Schema
+    schema: Schema | None
+    """None when the reply is plain text."""
     text: str
     """Both parts as written, for the rubric's hash."""
+
+
+def shipped() -> tuple[str, ...]:
+    """Return the names of the prompt files that are shipped, sorted."""
+    return tuple(sorted(path.stem for path in asset_dir("prompts").glob("*.md")))
 
 
 def locate(name: str) -> Path:
@@ -127,11 +55,10 @@ def locate(name: str) -> Path:
     """
     if "/" in name or name.endswith(".md"):
         return Path(name)
-    folder = asset_dir("prompts")
-    known = sorted(path.stem for path in folder.glob("*.md"))
-    if name not in known:
-        raise ConfigError(f"metrics: no prompt {name!r}; known: {', '.join(known)}, or the path of a prompt file")
-    return folder / f"{name}.md"
+    if name not in shipped():
+        known = ", ".join(shipped())
+        raise ConfigError(f"metrics: no prompt {name!r}; known: {known}, or the path of a prompt file")
+    return asset_dir("prompts") / f"{name}.md"
 
 
 def read(path: Path) -> PromptFile:
@@ -181,27 +108,36 @@ def _yaml(text: str, path: Path) -> dict[str, object]:
 
 
 def _parts(text: str, start: int, path: Path) -> tuple[tuple[str, int], tuple[str, int]]:
-    """Return the two parts, each with the number of its first line."""
+    """Return the two parts, each with the number of its first line; a prompt may do without a system part."""
     marks = list(_PART.finditer(text, start))
-    if [mark[1] for mark in marks] != ["system", "user"] or text[start : marks[0].start()].strip():
-        raise ConfigError(f"{path}: expected a line [system] and then a line [user] below the front matter, once each")
-    found = []
-    for mark, end in zip(marks, (marks[1].start(), len(text)), strict=True):
-        found.append((text[mark.end() : end], text.count("\n", 0, mark.end()) + 1))
-    return found[0], found[1]
+    order = [mark[1] for mark in marks]
+    if order not in (["system", "user"], ["user"]) or text[start : marks[0].start()].strip():
+        raise ConfigError(
+            f"{path}: expected a line [system] and then a line [user] below the front matter, once each; "
+            "a prompt without a system message has [user] only"
+        )
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    found = [
+        (text[mark.end() : end], text.count("\n", 0, mark.end()) + 1) for mark, end in zip(marks, ends, strict=True)
+    ]
+    return (found[0], found[1]) if len(found) > 1 else (("", 1), found[0])
 
 
 def _check_data(path: Path, front: FrontMatter, system: Template, user: Template) -> None:
     """Judged text belongs into the user's message and between fences."""
     if loose := sorted(system.names - {"fence"}):
         raise ConfigError(f"{path}: [system]: {{{{{loose[0]}}}}} is judged text and belongs in [user]")
-    if "fence" not in user.names:
-        raise ConfigError(f"{path}: [user]: put judged text between two {{{{fence}}}} marks")
-    if front.reply == "sentences" and "sentences" not in user.names:
-        raise ConfigError(f"{path}: [user]: reply: sentences needs {{{{#sentences}}}}")
+    if not front.unfenced and "fence" not in user.names:
+        raise ConfigError(f"{path}: [user]: put judged text between two {{{{fence}}}} marks, or say unfenced: true")
+    for metric in front.metrics.values():
+        needed = _NEEDED_IN_USER.get(metric.reply, ())
+        if missing := [tag for tag in needed if tag.strip("{}#") not in user.names]:
+            raise ConfigError(f"{path}: [user]: reply: {metric.reply} needs {missing[0]}")
 
 
-def _schema(path: Path, front: FrontMatter) -> Schema:
+def _schema(path: Path, front: FrontMatter) -> Schema | None:
+    if front.schema_file is None:
+        return None
     file = path.with_name(front.schema_file)
     try:
         tree = json.loads(file.read_text(encoding="utf-8"))
@@ -212,9 +148,24 @@ def _schema(path: Path, front: FrontMatter) -> Schema:
     if not isinstance(tree, dict):
         raise ConfigError(f"{file}: expected a mapping")
     schema = Schema(tree, where=str(file))
-    wanted = "sentences" if front.reply == "sentences" else "score"
-    if wanted not in schema.properties:
-        raise ConfigError(f"{file}: reply: {front.reply} needs a property {wanted!r}")
-    if front.reply == "sentences" and (front.scale.min, front.scale.max) != (1, 5):
-        raise ConfigError(f"{path}: scale: reply: sentences is computed on 1 to 5")
+    for name, metric in front.metrics.items():
+        for place in _fields(metric):
+            if not schema.has(place):
+                raise ConfigError(
+                    f"{path}: {file.name}: {name}: reply: {metric.reply} needs a property {'.'.join(place)!r}"
+                )
     return schema
+
+
+def _fields(metric: MetricSettings) -> list[tuple[str, ...]]:
+    """Return the properties that the metric is read from, each as a path."""
+    inside = (metric.field,) if metric.field else ()
+    match metric.reply:
+        case "sentences" | "intents":
+            fields: list[tuple[str, ...]] = [(metric.reply,)]
+        case "ranking":
+            fields = [("documents",)]
+        case _:
+            fields = [(*inside, metric.reply)]
+    fields += [(place,) for place in (metric.applies_if, metric.cap.field if metric.cap else "") if place]
+    return fields

@@ -50,6 +50,18 @@ def read(reply: Reply, schema: Schema) -> dict[str, Json]:
     Raises:
         UnreadableReply: with reason `empty`, `reasoning_only`, `no_json`, `ambiguous` or `invalid`.
     """
+    text = spoken(reply)
+    if len(text) > _LONGEST:
+        raise UnreadableReply(f"the reply is longer than {_LONGEST} characters", reason="no_json")
+    return schema.read(_object(text))
+
+
+def spoken(reply: Reply) -> str:
+    """Return the reply's text without the reasoning in front of it.
+
+    Raises:
+        UnreadableReply: with reason `empty` or `reasoning_only`.
+    """
     text = reply.text
     if _THINKING.match(text):
         # The last closing tag: text under judgement may hold one, and what it is followed by there is no verdict.
@@ -61,9 +73,7 @@ def read(reply: Reply, schema: Schema) -> dict[str, Json]:
         if reply.reasoned:
             raise UnreadableReply("the reply is empty but for its reasoning", reason="reasoning_only")
         raise UnreadableReply("the reply is empty", reason="empty")
-    if len(text) > _LONGEST:
-        raise UnreadableReply(f"the reply is longer than {_LONGEST} characters", reason="no_json")
-    return schema.read(_object(text))
+    return text
 
 
 def _object(text: str) -> Json:

@@ -8,7 +8,7 @@ never quote a string from the reply.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from monitor.errors import ConfigError, UnreadableReply
@@ -44,11 +44,19 @@ class Schema:
         for path, node in (("schema", root), *((f"schema.$defs.{name}", node) for name, node in defs.items())):
             self._check(node, f"{where}: {path}")
 
-    @property
-    def properties(self) -> frozenset[str]:
-        """The names of the reply's own fields."""
-        properties = self._root.get("properties")
-        return frozenset(properties) if isinstance(properties, dict) else frozenset()
+    def has(self, path: Sequence[str]) -> bool:
+        """Return whether a reply has the field at the end of `path`, such as `("relevance", "score")`."""
+        node: Json = self._root
+        for name in path:
+            if not isinstance(node, dict):
+                return False
+            properties = node.get("properties")
+            node = self._resolved(properties.get(name)) if isinstance(properties, dict) else None
+        return node is not None
+
+    def _resolved(self, node: Json) -> Json:
+        ref = node.get("$ref") if isinstance(node, dict) else None
+        return self._defs[ref.removeprefix(_REF)] if isinstance(ref, str) else node
 
     def read(self, value: Json) -> dict[str, Json]:
         """Return `value`, whole floats where integers belong made integers.
@@ -97,9 +105,8 @@ class Schema:
     def _read(self, node: Json, value: Json, path: str) -> Json:
         if not isinstance(node, dict):
             return value
-        ref = node.get("$ref")
-        if isinstance(ref, str):
-            return self._read(self._defs[ref.removeprefix(_REF)], value, path)
+        if "$ref" in node:
+            return self._read(self._resolved(node), value, path)
         kind = node.get("type")
         if kind == "integer" and isinstance(value, float) and value.is_integer():
             value = int(value)

@@ -1,4 +1,4 @@
-"""What a checked reply says: one score with its reason, or a score computed from a verdict on every sentence."""
+"""What a checked reply says: a score, a severity or a label with its reason, or a score computed from sentences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ SUPPORTED, CONTRADICTED, UNSUPPORTED, NO_CLAIM = "supported", "contradicted", "u
 JUDGE_INJECTION = "judge_injection"
 """Flag: the judged text speaks to whoever judges it."""
 
+LEVELS = ("very_low", "low", "medium", "high")
+"""Of a severity from 0 to 7, two steps each (azure-ai-evaluation, `SCALE_0_7`)."""
+
 _BEST, _WORST = 5, 1
+_STEPS_PER_LEVEL = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,20 +32,62 @@ class Scale:
 Defect: TypeAlias = Callable[[float], bool]
 
 
-def read_score(reply: Mapping[str, Json], scale: Scale, defect: Defect) -> Finding:
-    """Return the reply's own `score` with its `reason`.
+def scored(score: Json, scale: Scale, defect: Defect, *, reason: str = "") -> Finding:
+    """Return the finding of a score.
 
     Raises:
-        UnreadableReply: the score is outside the scale; it is never clamped.
+        UnreadableReply: it is no number of the scale; it is never clamped.
     """
-    score = reply.get("score")
     if isinstance(score, bool) or not isinstance(score, int | float) or not scale.low <= score <= scale.high:
         raise UnreadableReply(f"score: expected a number from {scale.low:g} to {scale.high:g}", reason="invalid")
+    return Finding(score=float(score), defect=defect(score), reason=reason)
+
+
+def read_score(part: Mapping[str, Json], scale: Scale, defect: Defect) -> Finding:
+    """Return the part's own `score` with its `reason`.
+
+    Raises:
+        UnreadableReply: the score is outside the scale.
+    """
+    return scored(part.get("score"), scale, defect, reason=text(part.get("reason")))
+
+
+def read_severity(part: Mapping[str, Json], defect: Defect) -> Finding:
+    """Return the part's `severity` from 0 to 7 as score, severity and level, with its `reason`.
+
+    Raises:
+        UnreadableReply: the severity is outside the scale.
+    """
+    finding = scored(part.get("severity"), Scale(low=0, high=7), defect, reason=text(part.get("reason")))
+    severity = int(finding.score or 0)
     return Finding(
-        score=float(score),
-        defect=defect(score),
-        reason=_text(reply.get("reason")),
-        flags=frozenset({JUDGE_INJECTION}) if reply.get("addresses_evaluator") is True else frozenset(),
+        score=float(severity),
+        defect=finding.defect,
+        label=level(severity),
+        severity=severity,
+        reason=finding.reason,
+    )
+
+
+def level(severity: int) -> str:
+    """Return the level of a severity.
+
+    >>> [level(severity) for severity in (0, 1, 2, 3, 4, 5, 6, 7)]
+    ['very_low', 'very_low', 'low', 'low', 'medium', 'medium', 'high', 'high']
+    """
+    return LEVELS[severity // _STEPS_PER_LEVEL]
+
+
+def read_label(part: Mapping[str, Json], defect: Callable[[str], bool]) -> Finding:
+    """Return the part's `label`, without a score, with its `reason`."""
+    label = text(part.get("label"))
+    return Finding(score=None, defect=defect(label), label=label, reason=text(part.get("reason")))
+
+
+def addressed(reply: Mapping[str, Json]) -> bool:
+    """Return whether the judge says that the judged text speaks to whoever judges it."""
+    return reply.get("addresses_evaluator") is True or any(
+        entry.get("addresses_evaluator") is True for entry in entries(reply, "sentences")
     )
 
 
@@ -54,20 +100,18 @@ def read_sentences(reply: Mapping[str, Json], count: int, defect: Defect) -> Fin
         UnreadableReply: a sentence has no verdict, or two.
     """
     details: dict[int, Detail] = {}
-    injected = False
-    for entry in _entries(reply):
+    for entry in entries(reply, "sentences"):
         number = entry.get("n")
         if not isinstance(number, int) or not 1 <= number <= count:
             continue
         if number in details:
             raise UnreadableReply(f"sentence {number} has two verdicts", reason="invalid")
-        injected = injected or entry.get("addresses_evaluator") is True
         details[number] = Detail(
             index=number,
-            verdict=_text(entry.get("verdict")),
-            reason=_text(entry.get("reason")),
-            evidence=_text(entry.get("evidence")),
-            citation=_text(entry.get("document")),
+            verdict=text(entry.get("verdict")),
+            reason=text(entry.get("reason")),
+            evidence=text(entry.get("evidence")),
+            citation=text(entry.get("document")),
         )
     if missing := [str(number) for number in range(1, count + 1) if number not in details]:
         raise UnreadableReply(f"sentences without a verdict: {', '.join(missing)}", reason="invalid")
@@ -81,7 +125,6 @@ def read_sentences(reply: Mapping[str, Json], count: int, defect: Defect) -> Fin
         defect=defect(score),
         reason="; ".join(f"sentence {d.index} {d.verdict}: {d.reason}" if d.reason else _short(d) for d in wrong),
         details=ordered,
-        flags=frozenset({JUDGE_INJECTION}) if injected else frozenset(),
     )
 
 
@@ -106,14 +149,16 @@ def groundedness(verdicts: list[str]) -> int | None:
     return max(_WORST, _WORST + (_BEST - _WORST) * supported // len(claims) - contradicted)
 
 
-def _entries(reply: Mapping[str, Json]) -> list[dict[str, Json]]:
-    entries = reply.get("sentences")
-    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+def entries(reply: Mapping[str, Json], name: str) -> list[dict[str, Json]]:
+    """Return the objects of the list `name`; empty when the reply has no such list."""
+    listed = reply.get(name)
+    return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+
+
+def text(value: Json) -> str:
+    """Return `value` if it is a text, else ""."""
+    return value if isinstance(value, str) else ""
 
 
 def _short(detail: Detail) -> str:
     return f"sentence {detail.index} {detail.verdict}"
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else ""

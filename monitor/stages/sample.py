@@ -20,6 +20,7 @@ _NEEDS = (
     ("response", Reason.NO_RESPONSE),
     ("citations", Reason.NO_CONTEXT),
     ("ground_truth", Reason.NO_GROUND_TRUTH),
+    ("relevant_ids", Reason.NO_GROUND_TRUTH),
 )
 
 
@@ -137,6 +138,7 @@ def unmet(turn: Turn, rubric: Rubric) -> Reason | None:
         # Documents of which only ids or scores were captured ground nothing.
         "citations": any(_filled(citation.content) for citation in turn.citations or ()),
         "ground_truth": _filled(turn.ground_truth),
+        "relevant_ids": turn.relevant_ids is not None,
     }
     return next((reason for need, reason in _NEEDS if need in rubric.needs and not has[need]), None)
 

@@ -101,7 +101,7 @@ class Scorer:
         asking = [metric.rubric for metric in metrics if metric.max_output_tokens]
         if asking and judge is None:
             raise ConfigError(f"metrics: {asking[0].metric} asks a judge model; judge.kind: offline has none")
-        self._asking = tuple(rubric.rubric_id for rubric in asking)
+        self._calls = {m.rubric.rubric_id: m.call or m.rubric.rubric_id for m in metrics if m.max_output_tokens}
         self._computed = tuple(m.rubric.rubric_id for m in metrics if not m.max_output_tokens)
         self._judge = judge if asking else None
         self._settings = settings
@@ -181,7 +181,7 @@ class Scorer:
     async def _compute(self, stop: asyncio.Event, grace: timedelta) -> int:  # noqa: ARG002 -- a batch is short
         """Work off what is computed in code until nothing is due or `stop` is set; return the number of jobs."""
         handled = 0
-        while self._computed and not stop.is_set() and (jobs := await self._claim(_BATCH, self._computed)):
+        while self._computed and not stop.is_set() and (jobs := await self._claim(_BATCH, rubric_ids=self._computed)):
             await unbroken(self._compute_batch(jobs))
             handled += len(jobs)
         return handled
@@ -200,10 +200,10 @@ class Scorer:
         return self._outcome(job, Answer(result=result, exchange=Exchange()))
 
     async def _ask(self, stop: asyncio.Event, grace: timedelta) -> int:
-        """Judge what is due, `concurrency` jobs at a time, until nothing is or `stop` is set; return how many.
+        """Judge what is due, `concurrency` calls at a time, until nothing is or `stop` is set; return how many.
 
         Ends early when the endpoint rests for long, and with the first fault of the store once all others are done.
-        While the endpoint is in trouble one job at a time tries.
+        While the endpoint is in trouble one call at a time tries.
         """
         judge = self._judge
         if judge is None:
@@ -216,8 +216,8 @@ class Scorer:
                 if free > 0 and await self._ledger.look():
                     handled += await self._forgo(stop)
                     break
-                jobs = await self._claim(free, self._asking) if free > 0 else ()
-                self._asked |= {asyncio.create_task(self._handle(job, judge)) for job in jobs}
+                jobs = await self._claim(free, together=self._calls) if free > 0 else ()
+                self._asked |= {asyncio.create_task(self._handle(of_call, judge)) for of_call in self._by_call(jobs)}
                 handled += len(jobs)
                 if not self._asked:
                     break
@@ -232,7 +232,7 @@ class Scorer:
     async def _forgo(self, stop: asyncio.Event) -> int:
         """End what is due without asking, for the budget is spent; return how many jobs."""
         handled = 0
-        while not stop.is_set() and (jobs := await self._claim(_BATCH, self._asking)):
+        while not stop.is_set() and (jobs := await self._claim(_BATCH, together=self._calls)):
             twins = await asyncio.to_thread(self._store.twins, jobs)
             detail = self._ledger.gone or ""
             await self._settler.finish(
@@ -264,45 +264,54 @@ class Scorer:
         await asyncio.gather(*self._asked, return_exceptions=True)
         self._asked = set()
 
-    async def _handle(self, job: Job, judge: Judges) -> None:
+    def _by_call(self, jobs: Sequence[Job]) -> tuple[tuple[Job, ...], ...]:
+        calls: dict[tuple[str, str], list[Job]] = {}
+        for job in jobs:
+            calls.setdefault((job.turn_id, self._calls[job.rubric_id]), []).append(job)
+        return tuple(map(tuple, calls.values()))
+
+    async def _handle(self, jobs: Sequence[Job], judge: Judges) -> None:
         try:
-            await self._judge_job(job, judge)
+            await self._judge_call(jobs, judge)
         except asyncio.CancelledError:
-            await unbroken(self._settler.release([job], after=timedelta(0), cause="stopped"))
+            await unbroken(self._settler.release(jobs, after=timedelta(0), cause="stopped"))
             raise
 
-    async def _judge_job(self, job: Job, judge: Judges) -> None:
-        turn, twin = await asyncio.to_thread(self._found, job)
-        if (over := self._settler.over(job, turn)) or turn is None:
-            await self._settler.finish([over] if over else [])
-            return
-        if twin:
-            await self._settler.finish([self._copied(job, twin)])
+    async def _judge_call(self, jobs: Sequence[Job], judge: Judges) -> None:
+        """Judge the jobs of one turn and call: each gets its own outcome, and all are written at once."""
+        turn, twins = await asyncio.to_thread(self._found, jobs)
+        overs = {job: over for job in jobs if (over := self._settler.over(job, turn))}
+        done: list[Outcome] = list(overs.values())
+        done += [self._copied(job, twin) for job, twin in twins.items() if job not in overs]
+        left = [job for job in jobs if job not in overs and job not in twins]
+        if turn is None or not left:
+            await self._settler.finish(done)
             return
         try:
-            answer = await judge.judge(self._metrics[job.rubric_id], turn)
+            answers = await judge.judge([self._metrics[job.rubric_id] for job in left], turn)
         except (RateLimited, Paused, Unusable) as error:
-            # Not the job's fault, so it is never counted out; one that grows too old ends as expired.
+            # Not the jobs' fault, so they are never counted out; those that grow too old end as expired.
             cause = "rate_limited" if isinstance(error, RateLimited) else "judge_in_trouble"
-            await self._settler.release([job], after=error.retry_after or self._settings.backoff, cause=cause)
+            await self._settler.release(left, after=error.retry_after or self._settings.backoff, cause=cause)
         except Retryable as error:
             reason = Reason.TIMEOUT if isinstance(error, TimedOut) else Reason.UNAVAILABLE
-            failure = self._settler.unscored(job, reason, detail=str(error))
-            await self._settler.again([failure], after=error.retry_after)
-        except Exception as error:  # noqa: BLE001 -- the one around a worker's job; it is counted
-            await self._settler.again([self._settler.internal(job, error)], after=None)
+            failures = [self._settler.unscored(job, reason, detail=str(error)) for job in left]
+            await self._settler.again(failures, after=error.retry_after)
+        except Exception as error:  # noqa: BLE001 -- the one around a worker's jobs; it is counted
+            await self._settler.again([self._settler.internal(job, error) for job in left], after=None)
         else:
-            await unbroken(self._settler.finish([self._outcome(job, answer)]))
+            done += [self._outcome(job, answer) for job, answer in zip(left, answers, strict=True)]
+        await unbroken(self._settler.finish(done))
 
-    def _found(self, job: Job) -> tuple[Turn | None, Verdict | None]:
-        return self._store.turn(job.turn_id), self._store.twins([job]).get(job)
+    def _found(self, jobs: Sequence[Job]) -> tuple[Turn | None, Mapping[Job, Verdict]]:
+        return self._store.turn(jobs[0].turn_id), self._store.twins(jobs)
 
     async def _retire(self, *, rest: timedelta | None) -> None:
         """Expire jobs of rubrics that are not configured here: the old ones, or all when `rest` is None.
 
         The others rest: while a new version is rolled out, another process may know them.
         """
-        jobs = await self._claim(_BATCH, None)
+        jobs = await self._claim(_BATCH)
         known = [job for job in jobs if job.rubric_id in self._metrics]
         await self._settler.release(known, after=timedelta(0), cause="not_due")
         resting: list[Job] = []
@@ -335,10 +344,22 @@ class Scorer:
         finding = replace(twin.finding, flags=twin.finding.flags | {CACHED})
         return Verdict(job=job, finding=finding, exchange=free, judged_at=self._clock())
 
-    async def _claim(self, limit: int, rubric_ids: Sequence[str] | None) -> tuple[Job, ...]:
-        now = self._clock()
+    async def _claim(
+        self,
+        limit: int,
+        *,
+        rubric_ids: Sequence[str] | None = None,
+        together: Mapping[str, str] | None = None,
+    ) -> tuple[Job, ...]:
         claim = asyncio.ensure_future(
-            asyncio.to_thread(self._store.claim, now=now, lease=self._lease, limit=limit, rubric_ids=rubric_ids)
+            asyncio.to_thread(
+                self._store.claim,
+                now=self._clock(),
+                lease=self._lease,
+                limit=limit,
+                rubric_ids=rubric_ids,
+                together=together,
+            )
         )
         try:
             return await asyncio.shield(claim)

@@ -6,11 +6,12 @@ decides about the turn again or replaces its content.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, null, select, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, case, delete, null, select, tuple_, update
 
 from monitor.model import Job, Outcome, Sampling, Unscored, Verdict
 from monitor.store import windows
@@ -86,6 +87,42 @@ def claim(
     rows = connection.execute(
         update(jobs)
         .where(*(jobs.c[name] == due.c[name] for name in _KEY))
+        .values(attempt=jobs.c.attempt + 1, not_before=null(), leased_until=now + lease, claimable_at=now + lease)
+        .returning(*jobs.c)
+    )
+    return tuple(job_from(row) for row in sorted(rows, key=lambda r: (r.created_at, r.turn_id, r.metric, r.rubric_id)))
+
+
+def claim_calls(
+    connection: Connection, *, now: datetime, lease: timedelta, limit: int, together: Mapping[str, str]
+) -> tuple[Job, ...]:
+    """Lease the jobs of up to `limit` calls that are due, with all jobs that share a call; see `JobStore.claim`.
+
+    Whoever claims locks the turn first, so that two claimers never take one half of a call each. A turn that somebody
+    else has locked is left for the next claim.
+    """
+    largest = max(Counter(together.values()).values(), default=1)
+    # More than are wanted, since other claimers look at the same ones.
+    enough = (4 * limit + 8) * largest
+    horizon = _horizon(connection, now, enough, tuple(together))
+    due = connection.execute(
+        select(jobs.c.turn_id, jobs.c.rubric_id)
+        .where(jobs.c.rubric_id.in_(tuple(together)), jobs.c.claimable_at <= horizon)
+        .order_by(jobs.c.claimable_at, jobs.c.turn_id, jobs.c.metric)
+        .limit(enough)
+    )
+    calls: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for turn_id, rubric_id in due:
+        calls[turn_id][together[rubric_id]] = None
+    chosen: list[tuple[str, str]] = []
+    for turn_id in _held_turns(connection, tuple(calls), limit):
+        chosen += [(turn_id, call) for call in calls[turn_id]]
+    wanted = [
+        (turn_id, rubric_id) for turn_id, call in chosen[:limit] for rubric_id, of in together.items() if of == call
+    ]
+    rows = connection.execute(
+        update(jobs)
+        .where(tuple_(jobs.c.turn_id, jobs.c.rubric_id).in_(wanted), jobs.c.claimable_at <= now)
         .values(attempt=jobs.c.attempt + 1, not_before=null(), leased_until=now + lease, claimable_at=now + lease)
         .returning(*jobs.c)
     )
@@ -183,6 +220,15 @@ def twins(connection: Connection, wanted: Sequence[Job]) -> dict[Job, Verdict]:
         if isinstance(verdict, Verdict):
             found[job] = verdict
     return found
+
+
+def _held_turns(connection: Connection, turn_ids: Sequence[str], limit: int) -> tuple[str, ...]:
+    """Lock up to `limit` of the turns that nobody else has locked, the first ones first, and return them."""
+    if not turn_ids:
+        return ()
+    place = case({turn_id: place for place, turn_id in enumerate(turn_ids)}, value=turns.c.turn_id)
+    statement = select(turns.c.turn_id).where(turns.c.turn_id.in_(turn_ids)).order_by(place).limit(limit)
+    return tuple(connection.execute(statement.with_for_update(skip_locked=True, key_share=True)).scalars())
 
 
 def _horizon(connection: Connection, now: datetime, limit: int, rubric_ids: Sequence[str]) -> datetime:

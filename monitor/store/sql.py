@@ -123,10 +123,18 @@ class SqlStore:
             job_rows.record(connection, samplings, length=self._window)
 
     def claim(
-        self, *, now: datetime, lease: timedelta, limit: int, rubric_ids: Sequence[str] | None = None
+        self,
+        *,
+        now: datetime,
+        lease: timedelta,
+        limit: int,
+        rubric_ids: Sequence[str] | None = None,
+        together: Mapping[str, str] | None = None,
     ) -> tuple[Job, ...]:
         """As `JobStore.claim`."""
         with self._database.writing("claiming jobs") as connection:
+            if together is not None:
+                return job_rows.claim_calls(connection, now=now, lease=lease, limit=limit, together=together)
             return job_rows.claim(connection, now=now, lease=lease, limit=limit, rubric_ids=rubric_ids)
 
     def finish(self, outcomes: Sequence[Outcome]) -> None:

@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from monitor.store.columns import CleanText, Count, Duration, Instant, Label, Number, Position
 
-REVISION = "0003"
+REVISION = "0004"
 """The schema that this version of the program reads and writes."""
 
 metadata = MetaData(
@@ -121,6 +121,7 @@ turn_texts = Table(
     Column("citations", CleanText),
     Column("response", CleanText),
     Column("ground_truth", CleanText),
+    Column("relevant_ids", CleanText),
     PrimaryKeyConstraint("turn_id"),
 )
 Index(None, turn_texts.c.started_at)

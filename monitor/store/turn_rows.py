@@ -24,6 +24,7 @@ def cleaned(turn: Turn) -> Turn:
         query=_clean(turn.query),
         response=_clean(turn.response),
         ground_truth=_clean(turn.ground_truth),
+        relevant_ids=None if turn.relevant_ids is None else tuple(map(clean, turn.relevant_ids)),
         error=_clean(turn.error),
         history=tuple(Message(role=clean(m.role), content=clean(m.content)) for m in turn.history),
         citations=None if turn.citations is None else tuple(map(_clean_citation, turn.citations)),
@@ -69,6 +70,7 @@ def turn_text_row(turn: Turn) -> dict[str, Cell]:
         "citations": None if turn.citations is None else json_text(turn.citations),
         "response": turn.response,
         "ground_truth": turn.ground_truth,
+        "relevant_ids": None if turn.relevant_ids is None else json_text(list(turn.relevant_ids)),
     }
 
 
@@ -91,6 +93,7 @@ def turn_from(row: Row[tuple[object, ...]]) -> Turn:
         else tuple(Citation(**citation) for citation in orjson.loads(row.citations)),
         response=row.response,
         ground_truth=row.ground_truth,
+        relevant_ids=None if row.relevant_ids is None else tuple(orjson.loads(row.relevant_ids)),
         model=row.model,
         input_tokens=row.input_tokens,
         output_tokens=row.output_tokens,

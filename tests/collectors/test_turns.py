@@ -121,6 +121,7 @@ def test_printed_turn_reads_back_whole() -> None:
         ),
         response="a",
         ground_truth="g",
+        relevant_ids=("kb-1",),
         model="m",
         input_tokens=0,
         output_tokens=7,
@@ -266,6 +267,7 @@ def test_record_says_its_reference_once() -> None:
         {"role": r, "content": c} for r, c in (("user", "1"), ("assistant", "2"), ("user", "3"), ("assistant", "4"))
     ]
     assert [None, "4"] == [t.ground_truth for t in turns({"messages": asked, "ground_truth": "4"})]
+    assert [None, ("kb-1",)] == [t.relevant_ids for t in turns({"messages": asked, "relevant_ids": ["kb-1"]})]
 
 
 def test_question_asked_again_before_the_answer() -> None:

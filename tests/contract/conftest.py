@@ -99,6 +99,7 @@ class Make:
             ),
             response="It costs 5 €.",
             ground_truth="5 €",
+            relevant_ids=("kb-1", "kb-9"),
             model="gpt-4o-mini",
             input_tokens=1200,
             output_tokens=34,

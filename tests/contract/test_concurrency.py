@@ -41,6 +41,29 @@ def at_once(threads: int, call: Callable[[int], object]) -> list:
         return list(pool.map(run, range(threads)))
 
 
+def test_calls_are_never_split(store: Store, make: Make) -> None:
+    """Eight workers claiming calls at once get every call whole, and none of them twice."""
+    together = {"q1": "answer", "q2": "answer", "q3": "answer"}
+    turns = [make.turn() for _ in range(60)]
+    make.assembled(store, *turns)
+    store.record_samplings(
+        [make.sampling(turn, *(make.job(turn, f"m{rubric_id}", rubric_id) for rubric_id in together)) for turn in turns]
+    )
+
+    def claim_all(_: int) -> list[list[str]]:
+        calls: list[list[str]] = []
+        while store.backlog().jobs and len(calls) < 200:
+            got = store.claim(now=make.now, lease=MINUTE, limit=1, together=together)
+            calls.append([job.turn_id for job in got])
+            if not got and len(calls) > 20 and not any(calls[-20:]):
+                break
+        return [call for call in calls if call]
+
+    claimed = [call for got in at_once(8, claim_all) for call in got]
+    assert {3} == {len(call) for call in claimed}
+    assert Counter(turn.turn_id for turn in turns) == Counter(call[0] for call in claimed)
+
+
 def test_claims_never_overlap(store: Store, make: Make) -> None:
     """Eight workers claiming at once get every job, and none of them twice."""
     turns = [make.turn() for _ in range(120)]

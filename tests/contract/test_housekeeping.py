@@ -44,7 +44,16 @@ def test_text_is_pruned(store: Store, make: Make) -> None:
     store.finish([make.verdict(job) for job in jobs])
     assert prune(store, text=make.now) == 2
     assert prune(store, text=make.now) == 0
-    bare = replace(old, query=None, history=(), retrieval_queries=(), citations=None, response=None, ground_truth=None)
+    bare = replace(
+        old,
+        query=None,
+        history=(),
+        retrieval_queries=(),
+        citations=None,
+        response=None,
+        ground_truth=None,
+        relevant_ids=None,
+    )
     assert [bare, young] == list(store.turns())
     (verdict,) = store.outcomes(old.turn_id)
     whole = make.verdict(jobs[0])

@@ -4,8 +4,8 @@ import pytest
 
 from monitor.errors import ConfigError
 from monitor.judging.prices import Price
-from monitor.parts import build_judge, build_prices
-from monitor.settings import JudgeSettings, validate
+from monitor.parts import build_judge, build_metrics, build_prices
+from monitor.settings import JudgeSettings, Settings, validate
 
 
 def _settings(**tree: object) -> JudgeSettings:
@@ -45,3 +45,27 @@ def test_prices() -> None:
     """The settings' prices win over the known ones and leave the others."""
     prices = build_prices(_settings(prices={"gpt-4o": {"input": 1, "output": 2, "cached": 0.5}}))
     assert (Price(1, 2, cached=0.5), Price(0.15, 0.60, cached=0.075)) == (prices["gpt-4o"], prices["gpt-4o-mini"])
+
+
+def _measured(*names: str, offline: bool = False) -> list[str]:
+    judge = None if offline else build_judge(_settings(model="m"))
+    settings = validate(Settings, {"metrics": list(names)}, where="settings")
+    return [metric.rubric.metric for metric in build_metrics(settings, judge, fence_key=b"k")]
+
+
+def test_metrics() -> None:
+    """Prompt files bring all their metrics, metrics of files can be named alone, and code has its own."""
+    expected = ["hate_unfairness", "sexual", "violence", "self_harm", "jailbreak", "coherence", "f1", "recall_at_7"]
+    assert expected == _measured("safety", "coherence", "f1", "recall_at_7")
+
+
+def test_metrics_without_a_judge() -> None:
+    """Without a judge model the lexical proxy and what is computed in code are measured."""
+    assert ["groundedness_proxy", "f1"] == _measured("groundedness", "f1", offline=True)
+
+
+@pytest.mark.parametrize("names", [("groundedness", "documents"), ("f1", "f1"), ("answer", "fluency")])
+def test_metric_measured_twice(names: tuple[str, str]) -> None:
+    """A metric that two entries measure is refused with both of their names."""
+    with pytest.raises(ConfigError, match=rf"metrics\[1\]: \w+ is measured by '{names[0]}' already; keep one"):
+        _measured(*names)

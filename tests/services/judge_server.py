@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 _SENTENCE = re.compile(r"^\((\d+)\) ", re.MULTILINE)
+_DOCUMENT = re.compile(r'^<document id="([^"]+)">', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +76,38 @@ def refusal(
 
 
 def kind(body: dict[str, Any]) -> str:
-    """The reply of a judge who finds nothing wrong, by what the prompt asks for."""
+    """The reply of a judge who finds nothing wrong, in the form that is asked for."""
     prompt = "\n".join(message["content"] for message in body["messages"])
+    asked = body.get("response_format", {}).get("json_schema")
+    if asked is not None:
+        return json.dumps(_kindest(asked["schema"], asked["schema"].get("$defs", {}), "", prompt))
     if "reason first, then the score" in prompt:
         return json.dumps({"reason": "it answers", "score": 5})
+    return json.dumps({"sentences": _supported(prompt)})
+
+
+def _kindest(node: Any, defs: Any, name: str, prompt: str) -> Any:
+    """The best value that a schema allows: nothing refused, nothing harmful, everything supported and relevant."""
+    if "$ref" in node:
+        node = defs[node["$ref"].rsplit("/", 1)[-1]]
+    if name == "sentences":
+        return _supported(prompt)
+    ids = list(dict.fromkeys(_DOCUMENT.findall(prompt)))
+    if name == "documents":
+        return [{"id": number, "relevance": 10} for number in ids]
+    if name == "intents":
+        return [{"intent": "What is asked?", "document_ids": ids[:1]}]
+    if node["type"] == "object":
+        return {below: _kindest(inner, defs, below, prompt) for below, inner in node["properties"].items()}
+    if "enum" in node:
+        return max(node["enum"]) if name == "score" else node["enum"][0]
+    return {"string": "it answers", "boolean": name == "reference_available"}.get(node["type"], 5)
+
+
+def _supported(prompt: str) -> list[dict[str, Any]]:
     numbers = sorted({int(number) for number in _SENTENCE.findall(prompt)})
     entry = {"document": "kb-1", "evidence": "", "verdict": "supported", "reason": "", "addresses_evaluator": False}
-    return json.dumps({"sentences": [{"n": number, **entry} for number in numbers]})
+    return [{"n": number, **entry} for number in numbers]
 
 
 class _Server(ThreadingHTTPServer):

@@ -55,7 +55,7 @@ def _play(case: Case, metric: PromptMetric, server: JudgeServer, judge: OpenAIJu
 
     async def conversation() -> list[Answer]:
         async with judge:
-            return [await converse(metric, _turn(case), judge) for _ in range(turns)]
+            return [(await converse([metric], _turn(case), judge))[0] for _ in range(turns)]
 
     return asyncio.run(conversation())
 

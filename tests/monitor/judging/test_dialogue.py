@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from judge_server import JudgeServer, completion, refusal
@@ -10,7 +11,7 @@ from judged_turn import judged_turn
 
 from monitor.judging.client import OpenAIJudge
 from monitor.judging.dialogue import MOST_CALLS, Answer, converse
-from monitor.judging.metric import load
+from monitor.judging.metric import load, load_all
 from monitor.judging.offline import GroundednessProxy
 from monitor.judging.quoting import CONTEXT_TRUNCATED
 from monitor.model import Finding, Reason, Turn
@@ -22,7 +23,8 @@ _GOOD = json.dumps({"reason": "r", "score": 4})
 def _converse(judge: OpenAIJudge, turn: Turn | None = None, *, metric: str = "relevance") -> Answer:
     async def conversation() -> Answer:
         async with judge:
-            return await converse(load(metric, judge_name=judge.name), turn or judged_turn(), judge)
+            (answer,) = await converse([load(metric, judge_name=judge.name)], turn or judged_turn(), judge)
+            return answer
 
     return asyncio.run(conversation())
 
@@ -114,6 +116,66 @@ def test_no_second_try(judge_server: JudgeServer, new_judge: NewJudge, step: obj
     assert 1 == len(judge_server.asked)
 
 
+def _answer_group(judge: OpenAIJudge, turn: Turn) -> tuple[Answer, ...]:
+    async def conversation() -> tuple[Answer, ...]:
+        async with judge:
+            return await converse(load_all("answer", judge_name=judge.name), turn, judge)
+
+    return asyncio.run(conversation())
+
+
+def _traits(**changes: object) -> str:
+    grade = {"reason": "r", "score": 4}
+    refusal = {"reason": "r", "label": "none"}
+    whole = {"relevance": grade, "coherence": grade, "fluency": grade, "refusal": refusal, "addresses_evaluator": False}
+    return json.dumps(whole | changes)
+
+
+def test_several_metrics(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """Metrics of one file are read out of one reply, each with its own finding, and share what it cost."""
+    judge_server.script(completion(_traits(fluency={"reason": "odd", "score": 2})))
+    answers = _answer_group(new_judge(), judged_turn())
+    findings = [answer.result for answer in answers if isinstance(answer.result, Finding)]
+    assert [(4.0, False), (4.0, False), (2.0, True), (None, False)] == [(f.score, f.defect) for f in findings]
+    assert "none" == findings[3].label
+    assert 1 == len(judge_server.asked)
+    exchanges = [answer.exchange for answer in answers]
+    assert [1, 0, 0, 0] == [exchange.calls for exchange in exchanges]
+    assert (100, 10) == (sum(e.input_tokens for e in exchanges), sum(e.output_tokens for e in exchanges))
+    assert pytest.approx(140e-6) == sum(exchange.cost_usd for exchange in exchanges)
+    assert 1 == len({exchange.reply for exchange in exchanges})
+
+
+def test_one_metric_of_several_is_unreadable(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """A finding that was read stays: a repair that says otherwise only fills in what was missing."""
+    contradictory = {
+        "reason": "r",
+        "contradiction": True,
+        "similarity": {"score": 2},
+        "relevance": {"score": 5},
+        "addresses_evaluator": False,
+    }
+    repaired = contradictory | {"similarity": {"score": 4}, "relevance": {"score": 1}}
+    judge_server.script(completion(json.dumps(contradictory)), completion(json.dumps(repaired)))
+
+    async def conversation() -> tuple[Answer, ...]:
+        async with new_judge() as judge:
+            turn = replace(judged_turn(), ground_truth="Within 30 days.")
+            return await converse(load_all("reference", judge_name=judge.name), turn, judge)
+
+    similarity, relevance = asyncio.run(conversation())
+    assert (2.0, 1.0) == (_score(similarity), _score(relevance))
+    assert "relevance_to_reference: at most 2 when contradiction is true, found 5" in judge_server.asked[1].prompt
+
+
+def test_several_metrics_fail_together(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """A refused or filtered call leaves each of its metrics with the reason."""
+    judge_server.script(refusal(400, code="content_filter"))
+    assert [Reason.CONTENT_FILTER] * 4 == [answer.result for answer in _answer_group(new_judge(), judged_turn())]
+    judge_server.script(completion(None, refusal="No."))
+    assert [Reason.REFUSED] * 4 == [answer.result for answer in _answer_group(new_judge(), judged_turn())]
+
+
 def test_prompt_too_long(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """A prompt too long for the model is asked once more with half of the documents' text; the answer stays whole."""
     judge_server.script(refusal(400, "maximum context length", code="context_length_exceeded"))
@@ -149,6 +211,6 @@ def test_worst_case(judge_server: JudgeServer, new_judge: NewJudge) -> None:
 def test_nothing_to_ask(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """A metric computed in code, and an answer without sentences, cost no call."""
     assert Reason.NO_CLAIMS == _converse(new_judge(), judged_turn("..."), metric="groundedness").result
-    proxied = asyncio.run(converse(GroundednessProxy(), judged_turn(), new_judge()))
+    (proxied,) = asyncio.run(converse([GroundednessProxy()], judged_turn(), new_judge()))
     assert isinstance(proxied.result, Finding)
     assert [] == judge_server.asked

@@ -35,7 +35,7 @@ def _judges(new_judge: NewJudge, second: JudgeServer, *, model: str) -> Judges:
 def _judge(judges: Judges, *, times: int = 1) -> list[Answer]:
     async def conversation() -> list[Answer]:
         async with judges:
-            return [await judges.judge(METRIC, judged_turn()) for _ in range(times)]
+            return [(await judges.judge([METRIC], judged_turn()))[0] for _ in range(times)]
 
     return asyncio.run(conversation())
 
@@ -106,7 +106,7 @@ def test_both_are_down(judge_server: JudgeServer, second_server: JudgeServer, ne
         async with judges:
             for _ in range(2):
                 with pytest.raises((Unusable, Paused)):
-                    await judges.judge(METRIC, judged_turn())
+                    await judges.judge([METRIC], judged_turn())
             assert judges.troubled
             assert judges.resting.total_seconds() > 20
             assert {

@@ -30,8 +30,9 @@ def test_groundedness_and_relevance_are_shipped() -> None:
 def test_own_file(prompt_file: Callable[..., Path]) -> None:
     """A file of one's own works like a shipped one."""
     prompt = read(locate(str(prompt_file())))
-    assert ("tone", "score") == (prompt.front.id, prompt.front.reply)
-    assert [True, False] == [prompt.front.defect(score) for score in (2, 3)]
+    tone = prompt.front.metrics["tone"]
+    assert ("tone", "score", "Tone") == (prompt.front.id, tone.reply, tone.title)
+    assert [True, False] == [tone.defect(score) for score in (2, 3)]
 
 
 @pytest.mark.parametrize(
@@ -40,8 +41,8 @@ def test_own_file(prompt_file: Callable[..., Path]) -> None:
 )
 def test_defect_rule(prompt_file: Callable[..., Path], rule: str, defects: list[int]) -> None:
     """Each kind of bound says which scores are defects."""
-    front = read(prompt_file(("score_lte: 2", rule))).front
-    assert defects == [score for score in range(1, 6) if front.defect(score)]
+    defect = read(prompt_file(("score_lte: 2", rule))).front.metrics["tone"].defect
+    assert defects == [score for score in range(1, 6) if defect(score)]
 
 
 @pytest.mark.parametrize(
@@ -57,10 +58,19 @@ def test_defect_rule(prompt_file: Callable[..., Path], rule: str, defects: list[
         ("{score_lte: 2}", "{}", "expected exactly one of score_lt"),
         ("{score_lte: 2}", "{score_lte: 2, score_gt: 4}", "expected exactly one of score_lt"),
         ("schema: tone.schema.json", "schema: other.json", "schema: cannot read"),
-        ("[fence, response]", "[fence, answer]", "no placeholder 'answer'; known: context, documents"),
+        ("[fence, response]", "[fence, answer]", "no placeholder 'answer'; known: claim, context, document"),
         ("[fence, response]", "[fence, query]", "placeholders_required: {{query}} is not in the prompt"),
         ("{{response}}", "{{answer}}", ":18: no placeholder 'answer' here"),
-        ("[system]\n", "", "expected a line [system] and then a line [user]"),
+        ("[system]\nYou", "You", "expected a line [system] and then a line [user]"),
+        ("schema: tone.schema.json", "schema: null", "schema: expected null for claims, number, result, yes_no"),
+        ("defect: {score_lte: 2}", "defect: {score_lte: 2}\nreply: number", "schema: expected null for claims, number"),
+        ("defect: {score_lte: 2}", "defect: {label_in: [bad]}", "label_in belongs to reply: label"),
+        ("defect: {score_lte: 2}", "defect: {score_lte: 2}\nreply: label", "label_in belongs to reply: label"),
+        ("defect: {score_lte: 2}", "defect: {score_lte: 2}\nreply: ranking", "ranking: belongs to reply: ranking"),
+        ("defect: {score_lte: 2}", "defect: {score_lte: 2}\nreply: severity", "severity runs from 0 to 7"),
+        ("defect: {score_lte: 2}", "defect: {score_lte: 2}\nfield: inner", "needs a property 'inner.score'"),
+        ("defect: {score_lte: 2}", "defect: {score_lte: 2}\napplies_if: sure", "needs a property 'sure'"),
+        ("defect: {score_lte: 2}", "metrics: {}", "scale: Extra inputs are not permitted"),
         ("[user]\n", "[user]\n[user]\n", "expected a line [system] and then a line [user]"),
         ("You grade", "You grade {{response}}", "[system]: {{response}} is judged text and belongs in [user]"),
         ("defect:", "reply: sentences\ndefect:", "reply: sentences needs {{#sentences}}"),

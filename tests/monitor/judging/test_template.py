@@ -37,9 +37,9 @@ def test_tag_alone_on_its_line() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("ok\n{{answer}}", "p.md:8: no placeholder 'answer' here; known: context, fence"),
+        ("ok\n{{answer}}", "p.md:8: no placeholder 'answer' here; known: claim, context"),
         ("{{id}}", "p.md:7: no placeholder 'id' here"),
-        ("{{#docs}}{{/docs}}", "p.md:7: no placeholder 'docs' here; known: context, documents"),
+        ("{{#docs}}{{/docs}}", "p.md:7: no placeholder 'docs' here; known: claim, context"),
         ("{{#documents}}\n{{text}}", "p.md:8: no placeholder 'text' here"),
         ("{{#documents}}", "{{#documents}} is not closed"),
         ("{{/documents}}", "p.md:7: {{/documents}} closes 'nothing'"),

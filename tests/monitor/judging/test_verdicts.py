@@ -4,7 +4,7 @@ import pytest
 
 from monitor.errors import UnreadableReply
 from monitor.judging.schema import Json
-from monitor.judging.verdicts import JUDGE_INJECTION, Scale, groundedness, read_score, read_sentences
+from monitor.judging.verdicts import Scale, addressed, groundedness, read_score, read_sentences
 from monitor.model import Finding, Reason
 
 _WORDS = {"s": "supported", "c": "contradicted", "u": "unsupported", "n": "no_claim"}
@@ -99,11 +99,11 @@ def test_wrong_sentences(entries: list[Json], message: str) -> None:
 
 
 def test_sentence_that_addresses_the_judge() -> None:
-    """A sentence that speaks to the judge raises a flag and keeps its verdict."""
-    finding = _read(_entry(1), _entry(2, "unsupported", addresses_evaluator=True))
-    assert isinstance(finding, Finding)
-    assert {JUDGE_INJECTION} == finding.flags
-    assert 3.0 == finding.score
+    """A sentence that speaks to the judge is told, and so is an answer that does."""
+    reply: dict[str, Json] = {"sentences": [_entry(1), _entry(2, "unsupported", addresses_evaluator=True)]}
+    assert addressed(reply)
+    assert addressed({"addresses_evaluator": True})
+    assert not addressed({"sentences": [_entry(1)]})
 
 
 def test_score() -> None:

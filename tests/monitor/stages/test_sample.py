@@ -27,6 +27,7 @@ def _rubric(metric: str, *needs: str) -> Rubric:
 GROUNDEDNESS = _rubric("groundedness", "response", "citations")
 RELEVANCE = _rubric("relevance", "query", "response")
 SIMILARITY = _rubric("similarity", "query", "response", "ground_truth")
+RANKING = _rubric("precision_at_5", "relevant_ids")
 ALL = (GROUNDEDNESS, RELEVANCE, SIMILARITY)
 
 
@@ -83,6 +84,8 @@ def test_unmet_needs_of_turns_outside_the_sample() -> None:
         (replace(judged_turn(), citations=()), RELEVANCE, None),
         (judged_turn(), SIMILARITY, Reason.NO_GROUND_TRUTH),
         (replace(judged_turn(), ground_truth="14 days"), SIMILARITY, None),
+        (judged_turn(), RANKING, Reason.NO_GROUND_TRUTH),
+        (replace(judged_turn(), relevant_ids=()), RANKING, None),
     ],
 )
 def test_needs(turn: Turn, rubric: Rubric, reason: Reason | None) -> None:
@@ -98,7 +101,7 @@ def test_unit(trace_id: str, salt: str) -> None:
     assert place == unit(trace_id, salt)
 
 
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 @given(st.floats(0.05, 0.95), st.integers(0, 1000))
 def test_rate(rate: float, salt: int) -> None:
     """Over 4,000 turns the share taken is the rate, within five standard errors."""

@@ -19,7 +19,7 @@ from monitor.errors import ConfigError
 from monitor.judging.breaker import Breaker
 from monitor.judging.client import OpenAIJudge
 from monitor.judging.judges import Judges
-from monitor.judging.metric import load
+from monitor.judging.metric import load, load_all
 from monitor.judging.offline import GroundednessProxy
 from monitor.judging.pacing import PacedJudge
 from monitor.judging.prices import Price
@@ -185,6 +185,50 @@ def test_failure_is_not_copied(bench: Bench) -> None:
     bench.keep(judged_turn(), replace(judged_turn(), turn_id="again", trace_id="again"))
     bench.drain(settings=ScoreSettings(concurrency=1))
     assert 2 == len(bench.server.asked)
+
+
+def test_one_call_for_several_metrics(bench: Bench) -> None:
+    """The jobs of one turn and call are claimed together and cost one call; each ends with its own outcome."""
+    metrics = (*load_all("answer", judge_name="openai:judge-1"), *load_all("safety", judge_name="openai:judge-1"))
+    turns = [judged_turn(name=str(number)) for number in range(6)]
+    bench.keep(*turns, metrics=metrics)
+    scorer = bench.drain(*metrics)
+    assert 12 == len(bench.server.asked)
+    for turn in turns:
+        outcomes = bench.store.outcomes(turn.turn_id)
+        assert {metric.rubric.metric for metric in metrics} == {outcome.job.metric for outcome in outcomes}
+        assert all(isinstance(outcome, Verdict) for outcome in outcomes)
+        assert pytest.approx(2 * 140e-6) == sum(outcome.exchange.cost_usd for outcome in outcomes)
+    totals = {(g.name, *g.labels.values()): g.value for g in scorer.counters()}
+    assert 1200 == totals["judge_tokens_total", "input"]
+
+
+def test_metrics_by_what_a_turn_carries(bench: Bench) -> None:
+    """A turn without an answer is still judged for what it retrieved, and one without documents for neither."""
+    metrics = load_all("documents", judge_name="openai:judge-1")
+    bench.keep(judged_turn(None), replace(judged_turn(name="2"), citations=()), metrics=metrics)
+    bench.drain(*metrics)
+    found = {o.job.metric: o.reason if isinstance(o, Unscored) else None for o in bench.store.outcomes("turn-1")}
+    assert (Reason.NO_RESPONSE, None) == (found["groundedness"], found["retrieval"])
+    assert {Reason.NO_CONTEXT} == {
+        o.reason if isinstance(o, Unscored) else None for o in bench.store.outcomes("turn-2")
+    }
+    assert 1 == len(bench.server.asked)
+
+
+def test_call_after_a_crash(bench: Bench) -> None:
+    """Jobs of a call whose claimer died are judged together again when the lease is over, once each."""
+    metrics = load_all("answer", judge_name="openai:judge-1")
+    bench.keep(judged_turn(), metrics=metrics)
+    together = {metric.rubric.rubric_id: metric.call for metric in metrics}
+    lost = bench.store.claim(now=bench.now, lease=timedelta(minutes=5), limit=1, together=together)
+    assert 4 == len(lost)
+    bench.drain(*metrics)
+    assert [] == bench.server.asked
+    bench.now += timedelta(minutes=6)
+    bench.drain(*metrics)
+    assert 1 == len(bench.server.asked)
+    assert 4 == len(bench.store.outcomes("turn-1"))
 
 
 # A call of the server costs 140e-6 US dollars.
@@ -475,6 +519,7 @@ class FaultyMetric:
 
     max_output_tokens: int
     rubric: Rubric = _FAULTY
+    call: str = ""
     schema: Mapping[str, object] | None = None
 
     def messages(self, turn: Turn) -> tuple[ChatMessage, ...]:

@@ -1,0 +1,56 @@
+"""Replies in plain text, for published forms that ask for a bare number or for YES or NO: read whole or not at all."""
+
+from __future__ import annotations
+
+import re
+
+from monitor.errors import UnreadableReply
+from monitor.judging.verdicts import Defect, Scale, scored
+from monitor.model import Finding
+
+_WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
+_UNIT = r"(?:\s*(?:stars?|points?|/\s*5|out of (?:5|five)))?"
+_NUMBER = re.compile(rf"(?P<number>\d{{1,3}}|{'|'.join(_WORDS)})(?:\.0+)?{_UNIT}", re.IGNORECASE)
+_RESULT = re.compile(r"(?m)^[ \t]*#+[ \t]*result\b[ \t]*:?", re.IGNORECASE)
+_MARKUP = " \t\r\n*_`\"'.:#"
+_FIRST_WORD = re.compile(r"\W*(\w+)")
+
+
+def read_number(text: str, scale: Scale, defect: Defect) -> Finding:
+    """Return the number that `text` is, in digits or as a word, alone but for markup and "stars".
+
+    Raises:
+        UnreadableReply: there is anything else, or the number is outside the scale.
+    """
+    found = _NUMBER.fullmatch(text.strip(_MARKUP))
+    if found is None:
+        raise UnreadableReply(f"expected nothing but a number from {scale.low:g} to {scale.high:g}", reason="invalid")
+    word = found["number"].lower()
+    return scored(float(_WORDS.get(word) or int(word)), scale, defect)
+
+
+def read_result(text: str, scale: Scale, defect: Defect) -> Finding:
+    """Return the number below the only line "# Result"; what comes before is its reason.
+
+    Raises:
+        UnreadableReply: there is no such line or several, or below it anything but a number of the scale.
+    """
+    headings = list(_RESULT.finditer(text))
+    if len(headings) != 1:
+        raise UnreadableReply(f'expected one line "# Result", found {len(headings)}', reason="ambiguous")
+    finding = read_number(text[headings[0].end() :], scale, defect)
+    return scored(finding.score or 0.0, scale, defect, reason=text[: headings[0].start()].strip())
+
+
+def read_yes_no(text: str, defect: Defect) -> Finding:
+    """Return 1 for a text whose first word is yes, 0 for no, whatever their case and marks.
+
+    Raises:
+        UnreadableReply: the first word is another; that is no "no".
+    """
+    found = _FIRST_WORD.match(text)
+    word = found[1].casefold() if found else ""
+    if word not in {"yes", "no"}:
+        raise UnreadableReply("expected yes or no as the first word", reason="invalid")
+    score = float(word == "yes")
+    return Finding(score=score, defect=defect(score), label=word)
