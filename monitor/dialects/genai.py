@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from monitor.reading.attributes import is_mapping, text
+from monitor.reading.attributes import is_mapping, is_sequence, text
 from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import documents
 from monitor.reading.json_text import parse, unwrap
@@ -122,6 +122,8 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
 def _agent(step: Step, attributes: Attributes) -> Step:
     given, cut = _messages(attributes)
     made = said(attributes.get(OUTPUT), default="assistant")
+    if not given and not made:
+        given, made = _from_events(step.span.events, MESSAGE_EVENTS), _choices(step.span.events)
     earlier, last = before_last_user(given)
     history = conversation(earlier)
     query = last.content.strip() or None if last else None
@@ -204,7 +206,13 @@ def _content(event: Event) -> AttributeValue:
     written = event.attributes.get("gen_ai.event.content")
     if written is not None:
         return unwrap(written)
-    return {key: value for key, value in event.attributes.items() if key in _BODY}
+    return {key: _parts(value) for key, value in event.attributes.items() if key in _BODY}
+
+
+def _parts(value: AttributeValue) -> AttributeValue:
+    """Attributes of events hold no lists of maps: some emitters write a message's parts as JSON text."""
+    held = unwrap(value)
+    return held if is_sequence(held) and held and all(map(is_mapping, held)) else value
 
 
 def _from_events(events: Sequence[Event], roles: Mapping[str, str]) -> tuple[Said, ...]:

@@ -256,3 +256,21 @@ def test_streaming(make: Make) -> None:
     """A time to the first chunk tells that the answer was streamed."""
     read = step(make, {"gen_ai.operation.name": "chat", "gen_ai.client.operation.time_to_first_chunk": 0.2})
     assert (True, None) == (read.streaming, step(make, {"gen_ai.operation.name": "chat"}).streaming)
+
+
+def test_an_agent_in_span_events(make: Make) -> None:
+    """Agents of some SDKs put messages into events of their span, with the parts as JSON text."""
+    read = step(
+        make,
+        {"gen_ai.operation.name": "invoke_agent", "gen_ai.system": "strands-agents"},
+        make.event("gen_ai.user.message", {"content": '[{"text": "Why?"}]'}),
+        make.event("gen_ai.choice", {"message": '[{"text": "So."}]', "finish_reason": "end_turn"}),
+    )
+    assert ("Why?", "So.") == (read.query, read.response)
+
+
+def test_json_that_a_person_sent(make: Make) -> None:
+    """A question that is JSON of anything else stays as it is."""
+    asked = make.event("gen_ai.user.message", {"content": "[1, 2]"})
+    read = step(make, {"gen_ai.operation.name": "chat", "gen_ai.system": "x"}, asked)
+    assert (Message(role="user", content="[1, 2]"),) == read.messages
