@@ -259,6 +259,7 @@ DIALECT = Convention(
     versions="any",
     setup=Setup(
         lines=('span.set_attribute("question", question)\nspan.set_attribute("answer", answer)'),
+        remark="keys may have any prefix (shop.user_question, shop.final_answer); such turns are flagged `generic`",
         session="set session.id on the same span",
         documents="an attribute retrieved_documents: JSON of objects with id and content",
     ),
