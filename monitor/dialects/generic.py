@@ -15,7 +15,7 @@ from monitor.model import Citation, Message
 from monitor.reading.attributes import REDACTED, finite, is_mapping, is_sequence
 from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import documents
-from monitor.reading.failure import exception
+from monitor.reading.failure import exception, server_fault
 from monitor.reading.json_text import unwrap
 from monitor.reading.messages import Said, before_last_user, conversation, heard, said
 from monitor.reading.payload import Asked, answered, asked
@@ -23,7 +23,7 @@ from monitor.spans import Attributes, AttributeValue, Role, Span, Step
 
 NAME = "generic"
 
-TABLE = Table()
+TABLE = Table(facets=(("route", "http.route"),))
 
 ENDINGS = {
     "question": "question, user question, user query, user input, user message, user prompt, chat input",
@@ -105,6 +105,7 @@ def read(span: Span) -> Step:
         input_tokens=found.input_tokens,
         output_tokens=found.output_tokens,
         documents=found.documents,
+        error=step.error or server_fault(span),
         flags=step.flags | {"generic"},
     )
     if does is Role.LLM:

@@ -125,3 +125,9 @@ def test_content_in_events(make: Make) -> None:
     events = [make.event("asked", {"question": "When?"}), make.event("done", {"answer": "On Friday."})]
     read = DIALECT.read(make.span(1, {}, events=events))
     assert ("When?", "On Friday.") == (read.query, read.response)
+
+
+def test_a_request_that_says_what_was_asked(make: Make) -> None:
+    """An app's attributes on its server span keep route and failure of the request."""
+    read = step(make, {"http.route": "/chat", "http.response.status_code": 503, "app.question": "When?"})
+    assert ("When?", {"route": "/chat"}, "503") == (read.query, read.facets, read.error)
