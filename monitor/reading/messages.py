@@ -24,6 +24,7 @@ _ROLES = {
     "tool": "tool", "function": "tool", "toolmessage": "tool", "functionmessage": "tool",
 }  # fmt: skip
 _MEDIA = {"image": "[image]", "audio": "[audio]", "video": "[video]", "document": "[file]", "file": "[file]"}
+_MEDIA_KEYS = ("modality", "mime_type", "media_type", "mediaType", "mimeType")
 _HIDDEN = {"reasoning", "thinking", "redacted_thinking", "reasoning_content", "refusal_reason"}
 _CALLS = {"tool_call", "tool_use", "function_call", "tool-call", "server_tool_use"}
 _RESULTS = {"tool_call_response", "tool_result", "function_call_output", "tool-result", "tool_response"}
@@ -207,7 +208,7 @@ def _part_text(part: Mapping[str, AttributeValue], depth: int) -> str:
 def _medium(kind: str, part: Mapping[str, AttributeValue]) -> str | None:
     if kind in {"text", "input_text", "output_text"}:
         return None
-    label = str(part.get("modality") or part.get("mime_type") or part.get("media_type") or kind).lower()
+    label = str(next((part[key] for key in _MEDIA_KEYS if part.get(key)), kind)).lower()
     for name, marker in _MEDIA.items():
         if name in label:
             return marker

@@ -111,6 +111,13 @@ def test_media_become_markers() -> None:
     assert "What is it?\n[image]\n[audio]\n[file]" == text_of(parts)
 
 
+@pytest.mark.parametrize("key", ["mime_type", "media_type", "mediaType", "mimeType"])
+def test_files_that_are_images(key: str) -> None:
+    """A file part is what its type says, in any spelling."""
+    part = {"type": "file", key: "image/png", "data": "iVBORw0KGgo="}
+    assert "What is it?\n[image]" == text_of([{"type": "text", "text": "What is it?"}, part])
+
+
 def test_base64_inside_text() -> None:
     """A data URI in running text becomes a marker too."""
     assert "See ![x]([image])." == text_of("See ![x](data:image/png;base64,iVBORw0KGgo=).")
