@@ -14,7 +14,7 @@ def judged_turn(
     query: str | None = "When is a refund paid?",
     name: str = "1",
 ) -> Turn:
-    """A turn whose documents are `documents`, or one that supports the default answer; `name` tells turns apart, also by content."""
+    """Return a turn over `documents`, or over one that supports the default answer; `name` tells turns apart."""
     given = documents or ("Refunds are paid within 14 days.",)
     citations = tuple(
         replace(document, id=document.id or f"kb-{number}")
