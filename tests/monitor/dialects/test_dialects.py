@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor import plugins
@@ -16,21 +19,28 @@ if TYPE_CHECKING:
     from tests.monitor.conftest import Make
 
 KINDS = plugins.kinds("dialects")
-KEYS = st.sampled_from(
+_KEY = re.compile(r"[A-Za-z_][\w.]{2,79}\.?")
+
+
+def _constants() -> list[str]:
+    """Every word in the dialects' sources that may be an attribute, a value, an event or a scope."""
+    files = (Path(str(plugins.load("dialects", kind, "test").__file__)) for kind in KINDS)
+    nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text())))
+    words = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return sorted(word + "0.content" if word.endswith(".") else word for word in words if _KEY.fullmatch(word))
+
+
+WORDS = st.sampled_from(_constants())
+KEYS = WORDS | st.sampled_from(
     [
-        "openinference.span.kind", "input.value", "output.value", "input.mime_type", "llm.invocation_parameters",
         "llm.input_messages.0.message.role", "llm.input_messages.0.message.content", "llm.prompts", "metadata",
         "llm.input_messages.1.message.contents.0.message_content.text", "llm.output_messages.0.message.content",
-        "llm.prompt_template.variables", "retrieval.documents.0.document.content", "llm.token_count.prompt",
-        "retrieval.documents.0.document.metadata", "retrieval.documents.0.document.score",
-        "reranker.output_documents.0.document.id", "embedding.embeddings.0.embedding.text", "tool.name",
-        "gen_ai.operation.name", "gen_ai.system", "gen_ai.input.messages", "gen_ai.output.messages",
-        "gen_ai.system_instructions", "gen_ai.retrieval.documents", "gen_ai.tool.call.result",
-        "gen_ai.tool.call.arguments", "gen_ai.usage.input_tokens", "http.response.status_code", "error.type",
-        "session.id",
+        "retrieval.documents.0.document.content", "retrieval.documents.0.document.metadata", "session.id",
+        "retrieval.documents.0.document.score", "reranker.output_documents.0.document.id", "error.type",
+        "embedding.embeddings.0.embedding.text", "http.response.status_code", "app.documents.3.text", "app.question",
     ]
 )  # fmt: skip
-TEXTS = st.text(max_size=20) | st.sampled_from(
+TEXTS = st.text(max_size=20) | WORDS | st.sampled_from(
     [
         "LLM", "CHAIN", "RETRIEVER", "TOOL", "chat", "retrieval", "invoke_agent", "execute_tool", "__REDACTED__",
         '{"messages": [{"role": 5, "content": {"a": []}}]}', '[{"lc": 1, "kwargs": {}, "id": 3}]', '{"question": [',
@@ -55,16 +65,18 @@ def test_priorities_differ(dialects: tuple[Dialect, ...]) -> None:
     assert len(dialects) == len({dialect.priority for dialect in dialects})
 
 
-@given(
-    attributes=st.dictionaries(KEYS, VALUES, max_size=8),
-    body=VALUES,
-    name=st.sampled_from(["gen_ai.choice", "exception", ""]),
-)
+@given(attributes=st.dictionaries(KEYS, VALUES, max_size=8), body=VALUES, words=st.tuples(WORDS, WORDS, WORDS))
+@settings(max_examples=300, deadline=None)
 def test_whatever_a_span_holds(
-    make: Make, dialects: tuple[Dialect, ...], attributes: dict[str, AttributeValue], body: AttributeValue, name: str
+    make: Make,
+    dialects: tuple[Dialect, ...],
+    attributes: dict[str, AttributeValue],
+    body: AttributeValue,
+    words: tuple[str, str, str],
 ) -> None:
     """No value makes a dialect raise, and what it says of a span's role it keeps to unless the span is noise."""
-    span = make.span(1, attributes, events=[make.event(name, attributes, body=body)])
+    name, scope, event = words
+    span = make.span(1, attributes, name=name, scope=scope, events=[make.event(event, attributes, body=body)])
     for dialect in dialects:
         if dialect.claims(span):
             assert dialect.read(span).role in {dialect.role(span), Role.NOISE}
