@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.dialects import genai
-from monitor.reading.attributes import text
 from monitor.reading.convention import Convention, Setup
 from monitor.spans import Role, Span, Step
 
@@ -28,7 +27,7 @@ def claims(span: Span) -> bool:
 
 def role(span: Span) -> Role:
     """Return the role of the span's operation, else what its place in a workflow is."""
-    operation = text(span.attributes, genai.OPERATION)
+    operation = genai.operation_of(span)
     if operation is not None:
         return genai.ROLES.get(operation, Role.CHAIN)
     return WORKFLOWS.get(span.name.partition(" ")[0], Role.NOISE)
@@ -37,7 +36,7 @@ def role(span: Span) -> Role:
 def read(span: Span) -> Step:
     """Translate one span."""
     does = role(span)
-    if text(span.attributes, genai.OPERATION) is None:
+    if genai.operation_of(span) is None:
         return TABLE.step(span, does, NAME)
     return replace(genai.read(span), role=does, dialect=NAME)
 

@@ -76,12 +76,21 @@ def claims(span: Span) -> bool:
     )
 
 
+def operation_of(span: Span) -> str | None:
+    """Return the operation; an attribute limit drops it first, and spans are named `{operation} {model}`."""
+    named = text(span.attributes, OPERATION)
+    if named is None and span.dropped_attributes:
+        first = span.name.partition(" ")[0]
+        return first if first in ROLES else None
+    return named
+
+
 def role(span: Span) -> Role:
     """Return the role of the span's operation; operations nobody has heard of wrap others.
 
     Emitters before 1.27 name no operation: whoever names a model or exchanges messages calls one.
     """
-    operation = text(span.attributes, OPERATION)
+    operation = operation_of(span)
     if operation is not None:
         return ROLES.get(operation, Role.CHAIN)
     speaks = any(_name(event) in _EVENT_NAMES for event in span.events)

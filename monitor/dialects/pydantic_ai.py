@@ -44,7 +44,7 @@ def role(span: Span) -> Role:
     """Return the role of the operation; up to version 2 runs and tools name none."""
     if span.attributes.get("logfire.span_type") == "pending_span":
         return Role.NOISE
-    named = text(span.attributes, genai.OPERATION)
+    named = genai.operation_of(span)
     if named is not None:
         return genai.ROLES.get(named, Role.CHAIN)
     if "agent_name" in span.attributes or any(key in span.attributes for key in (*CONVERSATIONS, RESULT)):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.dialects import genai
-from monitor.reading.attributes import text
 from monitor.reading.convention import Convention, Setup
 from monitor.spans import AttributeValue, Role, Span, Step
 
@@ -41,7 +40,7 @@ def claims(span: Span) -> bool:
 
 def role(span: Span) -> Role:
     """Return the role of the span's operation; without one it is part of the machinery."""
-    operation = text(span.attributes, genai.OPERATION)
+    operation = genai.operation_of(span)
     return Role.NOISE if operation is None else ROLES.get(operation, Role.CHAIN)
 
 

@@ -56,6 +56,13 @@ def test_operations(make: Make, operation: str, role: Role) -> None:
     assert (True, role, role) == (DIALECT.claims(span), DIALECT.role(span), DIALECT.read(span).role)
 
 
+def test_an_operation_that_a_limit_dropped(make: Make) -> None:
+    """What was set first is dropped first; the span is named after its operation."""
+    left = {"gen_ai.provider.name": "openai", "gen_ai.request.model": "e"}
+    spans = [make.span(1, left, name="embeddings e", dropped=dropped) for dropped in (2, 0)]
+    assert [Role.EMBEDDING, Role.LLM] == [DIALECT.role(span) for span in spans]
+
+
 def test_a_conversation_id_alone(make: Make) -> None:
     """An app's own request span that only carries the conversation is not claimed."""
     assert not DIALECT.claims(make.span(1, {"gen_ai.conversation.id": "c", "http.route": "/chat"}))
