@@ -1,6 +1,6 @@
 """The two servers that bench/ingest.py compares; each prints its port and serves until SIGTERM.
 
-usage: _ingest_servers.py {http,grpc,probe} DATABASE
+usage: _ingest_servers.py {http,grpc,probe} URL
 """
 
 import asyncio
@@ -27,8 +27,8 @@ from monitor.store.sql import open_store
 class Probe:
     """What a straightforward receiver costs: parse, walk all attributes, a row per trace with its full text."""
 
-    def __init__(self, database: str) -> None:
-        self._connection = sqlite3.connect(database, isolation_level=None)
+    def __init__(self, url: str) -> None:
+        self._connection = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
         self._connection.execute("CREATE TABLE traces (trace_id BLOB, received_at TEXT, text TEXT)")
@@ -80,15 +80,15 @@ def plain(value: AnyValue) -> object:
     return getattr(value, which) if which else None
 
 
-async def main(kind: str, database: str) -> None:
+async def main(kind: str, url: str) -> None:
     """Serve until SIGTERM."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with AsyncExitStack() as running:
         if kind == "probe":
-            server = await running.enter_async_context(Server(Probe(database), host="127.0.0.1", port=0, where="probe"))
+            server = await running.enter_async_context(Server(Probe(url), host="127.0.0.1", port=0, where="probe"))
         else:
-            store = open_store(f"sqlite:///{database}")
+            store = open_store(url)
             running.callback(store.close)
             intake = await running.enter_async_context(Intake(store, IntakeSettings()))
             source = otlp_http if kind == "http" else otlp_grpc

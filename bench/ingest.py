@@ -1,7 +1,10 @@
-"""Spans per second made durable over OTLP on one SQLite file with full sync, and what they cost.
+"""Spans per second made durable over OTLP, on a SQLite file with full sync or on PostgreSQL, and what they cost.
 
 The server is a process of its own; the load comes from this one, whose CPU is shown apart. `--probe` runs, in turn
-with ours, a bare receiver that parses, walks all attributes and writes a row per trace.
+with ours, a bare receiver that parses, walks all attributes and writes a row per trace to SQLite.
+
+    python bench/ingest.py --grpc --probe
+    python bench/ingest.py --store postgresql+psycopg://user:password@host/empty_database --processes 2
 """
 
 import argparse
@@ -15,6 +18,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Self
 
+import psycopg
 import uvloop
 from _ingest_load import SPANS_PER_TURN, Bodies, Result, connected, saturate, steady
 
@@ -41,40 +45,53 @@ class Round:
 
 
 class Serving:
-    """A server process on a fresh database; killed and cleaned up at exit."""
+    """Server processes on a fresh database, ended at exit; of a database that is given, everything is dropped first."""
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, *, store: str | None = None, processes: int = 1) -> None:
+        self.kind, self._store, self._count = kind, store, processes
 
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory()
+        if self._store:
+            with psycopg.connect(self._store.replace("+psycopg", ""), autocommit=True) as connection:
+                connection.execute("DROP SCHEMA public CASCADE")
+                connection.execute("CREATE SCHEMA public")
+        url = self._store or f"sqlite:///{self._folder.name}/bench.db"
         script = Path(__file__).with_name("_ingest_servers.py")
-        command = [sys.executable, str(script), self.kind, str(Path(self._folder.name, "bench.db"))]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE)
-        self.port = int(self._process.stdout.readline())
+        self._processes, self.ports = [], []
+        for _ in range(self._count):
+            process = subprocess.Popen([sys.executable, str(script), self.kind, url], stdout=subprocess.PIPE)
+            self._processes.append(process)
+            self.ports.append(int(process.stdout.readline()))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.wait(20)
-        self._process.stdout.close()
+        for process in self._processes:
+            process.terminate()
+            process.wait(20)
+            process.stdout.close()
         self._folder.cleanup()
 
     def cpu(self) -> float:
-        """Return the CPU seconds it has used."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        """Return the CPU seconds they have used; PostgreSQL's own are not among them."""
+        stats = (
+            Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split() for process in self._processes
+        )
+        return sum(int(fields[11]) + int(fields[12]) for fields in stats) / TICKS
 
     def rss(self) -> float:
-        """Return the most memory it has held, in MiB."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
-        return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+        """Return the most memory that one of them has held, in MiB."""
+        statuses = (Path(f"/proc/{process.pid}/status").read_text() for process in self._processes)
+        return max(int(status.partition("VmHWM:")[2].split()[0]) for status in statuses) / 1024
 
 
 async def run(serving: Serving, bodies: Bodies, shape: tuple, seconds: float, rate: float | None = None) -> Round:
     """Return one round; `rate` in requests per second, None for as many as go."""
     _, connections, compress = shape
-    clients = await connected(serving.kind, serving.port, connections, compress=compress)
+    shared = connections // len(serving.ports)
+    clients = [
+        client for port in serving.ports for client in await connected(serving.kind, port, shared, compress=compress)
+    ]
     server, load = serving.cpu(), time.process_time()
     if rate is None:
         result = await saturate(clients, bodies, seconds)
@@ -109,7 +126,11 @@ def main() -> None:
     parser.add_argument("--probe", action="store_true", help="also the bare receiver, in turn with ours")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.5, help="of one round")
+    parser.add_argument("--store", help="URL of a PostgreSQL database of which EVERYTHING IS DROPPED")
+    parser.add_argument("--processes", type=int, default=1, help="of the monitor, on the one database")
     arguments = parser.parse_args()
+    if arguments.probe and (arguments.store or arguments.processes > 1):
+        parser.error("--probe is one process on SQLite")
     kinds = ["http", *(["grpc"] if arguments.grpc else []), *(["probe"] if arguments.probe else [])]
     shown = False
     for shape in SHAPES:
@@ -127,13 +148,13 @@ def main() -> None:
         rounds: dict[str, list[Round]] = {kind: [] for kind in compared}
         for _ in range(arguments.rounds):
             for kind in compared:
-                with Serving(kind) as serving:
+                with Serving(kind, store=arguments.store, processes=arguments.processes) as serving:
                     rounds[kind].append(uvloop.run(run(serving, bodies, shape, arguments.seconds)))
         for kind in compared:
             show(f"{kind}: {name}", rounds[kind])
         if shape == SHAPES[0]:
             rate = median(one.spans_per_second for one in rounds["http"]) / bodies.spans / 2
-            with Serving("http") as serving:
+            with Serving("http", store=arguments.store, processes=arguments.processes) as serving:
                 half = uvloop.run(run(serving, bodies, shape, 2 * arguments.seconds, rate))
             show("http: the same at half load", [half])
 
