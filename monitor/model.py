@@ -286,6 +286,8 @@ class Reply:
     fingerprint: str | None = None
     severities: Mapping[str, int] = field(default_factory=dict)
     """What the endpoint's own content filter found, by risk, 0-7; empty when it says nothing."""
+    alternatives: tuple[tuple[str, float], ...] = ()
+    """Tokens that the reply could have begun with, and the logarithms of their probabilities; () when not told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

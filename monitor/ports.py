@@ -118,9 +118,16 @@ class Judge(Protocol):
         """Endpoint kind and model as configured; part of every rubric id."""
 
     async def ask(
-        self, messages: Sequence[ChatMessage], schema: Mapping[str, object] | None, *, max_output_tokens: int
+        self,
+        messages: Sequence[ChatMessage],
+        schema: Mapping[str, object] | None,
+        *,
+        max_output_tokens: int,
+        alternatives: bool = False,
     ) -> Reply:
         """Return the model's reply, complete or marked by `finish_reason` or `refusal` as not.
+
+        With `alternatives` it says what the reply could have begun with, where the endpoint tells.
 
         Raises:
             RateLimited: pause for `retry_after`.

@@ -259,8 +259,9 @@ class Settings(Section):
     assemble: AssembleSettings = AssembleSettings()
     sample: SampleSettings = SampleSettings()
     judge: JudgeSettings = JudgeSettings()
-    metrics: tuple[str, ...] = ("groundedness", "relevance")
-    """Names of shipped prompt files, or paths of your own."""
+    metrics: tuple[str, ...] = ("groundedness", "relevance", "safety")
+    """Names of shipped prompt files or of metrics computed in code, or paths of prompt files of your own; see
+    docs/metrics.md."""
     score: ScoreSettings = ScoreSettings()
     rollup: RollupSettings = RollupSettings()
     detect: DetectSettings = DetectSettings()

@@ -17,10 +17,11 @@ TokensParameter = Literal["max_tokens", "max_completion_tokens"]
 
 # Reasoning counts against max_completion_tokens; a budget meant for the verdict would be spent before it is written.
 REASONING_HEADROOM = 4096
+_FEW = 5
 _WEAKER: Mapping[Format, Format | None] = {"json_schema": "json_object", "json_object": "text", "text": None}
 # What a refusal may name, and how it may do so; the schema and its modes have many names.
 _NAMES = re.compile(
-    r"(?<!\w)(?:(?P<parameter>max_tokens|max_completion_tokens|temperature|seed|reasoning_effort)(?!\w)"
+    r"(?<!\w)(?:(?P<parameter>max_tokens|max_completion_tokens|temperature|seed|reasoning_effort|top_logprobs|logprobs)(?!\w)"
     r"|(?P<format>response[_ ]?format|json[_ ]?schema|json[_ ]?object|json mode|structured[_ ]outputs?|guided))",
     re.IGNORECASE,
 )
@@ -39,8 +40,10 @@ class Capabilities:
     seed: bool = True
     reasoning_effort: bool | None = None
     """True: ask for none, since a reply was nothing but reasoning; False: the endpoint refuses to be asked."""
+    alternatives: int = 20
+    """How many alternatives of the first token to ask for; 0 for none."""
 
-    def without(self, parameter: str | None, message: str) -> Capabilities | None:
+    def without(self, parameter: str | None, message: str) -> Capabilities | None:  # noqa: PLR0911 -- one a parameter
         """Return what is left after a refusal of `parameter`, or of what `message` names first.
 
         None when that is nothing we sent, so that sending less would not help.
@@ -54,6 +57,9 @@ class Capabilities:
                 return replace(self, seed=False)
             case "reasoning_effort" if self.reasoning_effort:
                 return replace(self, reasoning_effort=False)
+            case "logprobs" | "top_logprobs" if self.alternatives:
+                # Some give five at most, most others none.
+                return replace(self, alternatives=_FEW if self.alternatives > _FEW else 0)
             case "response_format" if weaker := _WEAKER[self.format]:
                 return replace(self, format=weaker)
         return None

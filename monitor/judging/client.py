@@ -11,7 +11,7 @@ import email.utils
 import math
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -51,8 +51,8 @@ _UNUSABLE_CODES = frozenset(
 )
 _WRONG_KEY = re.compile(r"api key not valid|(?:invalid|incorrect) api key")
 _TOO_LONG = ("context length", "context window", "maximum context", "prompt is too long", "too many tokens")
-# An upper bound on learning: four parameters and two weaker formats, the token limit by two names.
-_MOST_REFUSALS = 8
+# An upper bound on learning: four parameters, two weaker formats, two fewer alternatives, the limit by two names.
+_MOST_REFUSALS = 10
 
 
 class OpenAIJudge:
@@ -107,7 +107,12 @@ class OpenAIJudge:
         await self._client.close()
 
     async def ask(
-        self, messages: Sequence[ChatMessage], schema: Mapping[str, object] | None, *, max_output_tokens: int
+        self,
+        messages: Sequence[ChatMessage],
+        schema: Mapping[str, object] | None,
+        *,
+        max_output_tokens: int,
+        alternatives: bool = False,
     ) -> Reply:
         """Return the model's reply; what the endpoint refuses of the request is left out and remembered.
 
@@ -121,18 +126,18 @@ class OpenAIJudge:
         started = time.monotonic()
         try:
             async with asyncio.timeout(self._timeout.total_seconds()):
-                body = await self._negotiate(messages, schema, max_output_tokens)
+                body = await self._negotiate(
+                    lambda sent: self._create(sent, messages, schema, max_output_tokens, alternatives=alternatives)
+                )
         except TimeoutError:
             raise TimedOut(f"asking {self.name}: no reply within {self._timeout.total_seconds():g} s") from None
         return self._reply(body, timedelta(seconds=time.monotonic() - started))
 
-    async def _negotiate(
-        self, messages: Sequence[ChatMessage], schema: Mapping[str, object] | None, max_output_tokens: int
-    ) -> bytes:
+    async def _negotiate(self, create: Callable[[Capabilities], Awaitable[bytes]]) -> bytes:
         for _ in range(_MOST_REFUSALS):
             sent = self._capabilities
             try:
-                return await self._create(sent, messages, schema, max_output_tokens)
+                return await create(sent)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 if _filtered(error) or _too_long(error):
                     raise self._translated(error) from None
@@ -152,6 +157,8 @@ class OpenAIJudge:
         messages: Sequence[ChatMessage],
         schema: Mapping[str, object] | None,
         max_output_tokens: int,
+        *,
+        alternatives: bool,
     ) -> bytes:
         budget = {"max_tokens": max_output_tokens, "max_completion_tokens": max_output_tokens + REASONING_HEADROOM}
         response = await self._client.chat.completions.with_raw_response.create(
@@ -163,6 +170,8 @@ class OpenAIJudge:
             temperature=0 if sent.temperature else omit,
             seed=_SEED if sent.seed else omit,
             reasoning_effort="none" if sent.reasoning_effort else omit,
+            logprobs=True if alternatives and sent.alternatives else omit,
+            top_logprobs=sent.alternatives if alternatives and sent.alternatives else omit,
         )
         return response.content
 
@@ -189,6 +198,7 @@ class OpenAIJudge:
             latency=latency,
             fingerprint=completion.fingerprint,
             severities=completion.severities,
+            alternatives=completion.alternatives,
         )
 
     def _translated(self, error: openai.OpenAIError) -> MonitorError:

@@ -28,6 +28,8 @@ class Completion:
     """Of the input tokens, those that the endpoint had cached."""
     severities: Mapping[str, int] = field(default_factory=dict)
     """What the endpoint's content filter found in the reply, by risk, 0 to 7."""
+    alternatives: tuple[tuple[str, float], ...] = ()
+    """Tokens that the reply could have begun with, and the logarithms of their probabilities."""
 
 
 def read(body: bytes) -> Completion | None:
@@ -53,6 +55,7 @@ def read(body: bytes) -> Completion | None:
         input_tokens=_count(usage.get("prompt_tokens")),
         output_tokens=_count(usage.get("completion_tokens")),
         cached_tokens=min(_cached(usage), _count(usage.get("prompt_tokens"))),
+        alternatives=_alternatives(choice.get("logprobs")),
         severities=severities(choice.get("content_filter_results")),
     )
 
@@ -62,6 +65,19 @@ def _content(content: Json) -> str:
     if isinstance(content, list):
         return "".join(_text(_mapping(part).get("text")) for part in content)
     return _text(content)
+
+
+def _alternatives(logprobs: Json) -> tuple[tuple[str, float], ...]:
+    """Return those of the first token that is not blank: the chosen one is among them."""
+    content = _mapping(logprobs).get("content")
+    for place in map(_mapping, content if isinstance(content, list) else []):
+        if not _text(place.get("token")).strip():
+            continue
+        others = place.get("top_logprobs")
+        listed = [place, *map(_mapping, others if isinstance(others, list) else [])]
+        found = {_text(entry.get("token")): entry.get("logprob") for entry in listed}
+        return tuple((token, value) for token, value in found.items() if isinstance(value, float | int) and value <= 0)
+    return ()
 
 
 def _cached(usage: dict[str, Json]) -> int:

@@ -6,6 +6,7 @@ long for the model with half of the documents' text. Each happens once, so it ta
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from datetime import timedelta
 from types import MappingProxyType
 
 from monitor.errors import Rejected, UnreadableReply
+from monitor.judging.claim_metric import ClaimMetric, Question
 from monitor.judging.quoting import CONTEXT_TRUNCATED, clean, fit, tokens
 from monitor.model import ChatMessage, Exchange, Finding, Reason, Reply, Turn
 from monitor.ports import Judge, Metric
@@ -21,6 +23,7 @@ MOST_CALLS = 4
 """First try, shorter prompt, repair, more room."""
 
 _LONGEST_QUOTE = 8000
+_QUESTIONS_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,8 @@ async def converse(metrics: Sequence[Metric], turn: Turn, judge: Judge) -> tuple
         Retryable: the endpoint could not answer now; RateLimited, TimedOut, Paused and Unusable among them.
     """
     lead = metrics[0]
+    if isinstance(lead, ClaimMetric):
+        return (await verify(lead, turn, judge),)
     messages = lead.messages(turn)
     if not messages:
         return _answers([metric.read(turn, None) for metric in metrics], (), ())
@@ -78,6 +83,47 @@ async def converse(metrics: Sequence[Metric], turn: Turn, judge: Judge) -> tuple
             details=readings.details,
             severities=reply.severities if Reason.CONTENT_FILTER in results else {},
         )
+
+
+async def verify(metric: ClaimMetric, turn: Turn, judge: Judge) -> Answer:
+    """Return the finding of a metric that asks claim by claim, some at a time.
+
+    Raises:
+        Retryable: a question could not be answered now; then the others count for nothing.
+    """
+    asked = metric.questions(turn)
+    gate = asyncio.Semaphore(_QUESTIONS_AT_ONCE)
+
+    async def one(question: Question) -> Reply | Rejected:
+        async with gate:
+            try:
+                return await judge.ask(
+                    question.messages, None, max_output_tokens=metric.max_output_tokens, alternatives=True
+                )
+            except Rejected as error:
+                return error
+
+    found = await asyncio.gather(*map(one, asked), return_exceptions=True)
+    if failure := next((e for e in found if isinstance(e, BaseException) and not isinstance(e, Rejected)), None):
+        raise failure
+    replies = [reply for reply in found if isinstance(reply, Reply)]
+    rejected = next((error for error in found if isinstance(error, Rejected)), None)
+    result: Finding | Reason
+    detail = ""
+    if rejected:
+        result = Reason.CONTENT_FILTER if rejected.reason == "content_filter" else Reason.REJECTED
+        detail = str(rejected)
+    else:
+        try:
+            result = metric.conclude(asked, [metric.support(reply) for reply in replies])
+        except UnreadableReply as error:
+            result, detail = Reason.UNREADABLE, f"{error.reason}: {error}"
+    messages = [message for question in asked for message in question.messages]
+    (answer,) = _answers(
+        [result], messages, replies, details=[detail], severities=rejected.severities if rejected else {}
+    )
+    told = "\n".join(reply.text.strip() for reply in replies)
+    return replace(answer, exchange=replace(answer.exchange, reply=told))
 
 
 class _Readings:

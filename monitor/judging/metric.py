@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from monitor.errors import ConfigError, UnreadableReply
 from monitor.judging import plain_text
 from monitor.judging import reply as replies
+from monitor.judging.claim_metric import ClaimMetric
 from monitor.judging.front_matter import MetricSettings
 from monitor.judging.prompt_file import PromptFile, locate, read, shipped
-from monitor.judging.quoting import CONTEXT_TRUNCATED, clean, fence, fit
+from monitor.judging.quoting import CONTEXT_TRUNCATED, clean, fence
 from monitor.judging.retrieval import read_intents, read_ranking
 from monitor.judging.schema import Json
 from monitor.judging.sentences import split
@@ -25,6 +26,7 @@ from monitor.judging.verdicts import (
     read_sentences,
     read_severity,
 )
+from monitor.judging.windows import shorten
 from monitor.model import ChatMessage, Finding, Reason, Reply, Rubric, Turn
 
 _IMAGE = "[image]"
@@ -33,7 +35,7 @@ _IMAGE = "[image]"
 _KEY = b"rag-monitor"
 
 
-def load_all(name: str, *, judge_name: str, fence_key: bytes = _KEY) -> tuple[PromptMetric, ...]:
+def load_all(name: str, *, judge_name: str, fence_key: bytes = _KEY) -> tuple[PromptMetric | ClaimMetric, ...]:
     """Return the metrics of a prompt file, in its order, or the one metric of that name that a shipped file has.
 
     Args:
@@ -47,7 +49,7 @@ def load_all(name: str, *, judge_name: str, fence_key: bytes = _KEY) -> tuple[Pr
     """
     prompt, chosen = _find(name)
     return tuple(
-        PromptMetric(
+        (ClaimMetric if settings.reply == "claims" else PromptMetric)(
             prompt=prompt,
             settings=settings,
             fence_key=fence_key,
@@ -67,7 +69,7 @@ def load_all(name: str, *, judge_name: str, fence_key: bytes = _KEY) -> tuple[Pr
     )
 
 
-def load(name: str, *, judge_name: str, fence_key: bytes = _KEY) -> PromptMetric:
+def load(name: str, *, judge_name: str, fence_key: bytes = _KEY) -> PromptMetric | ClaimMetric:
     """Return the only metric of `name`; see `load_all`.
 
     Raises:
@@ -190,6 +192,10 @@ class PromptMetric:
         return Scale(low=self.settings.scale.min, high=self.settings.scale.max)
 
     @property
+    def _reads_answer(self) -> bool:
+        return bool({"sentences", "response"} & self.prompt.user.names)
+
+    @property
     def _sentences_only(self) -> bool:
         return {metric.reply for metric in self.prompt.front.metrics.values()} == {"sentences"}
 
@@ -239,7 +245,8 @@ class PromptMetric:
         """Return the documents' text within the budget, and whether any was cut."""
         mark = fence(self.fence_key, turn.turn_id)
         whole = tuple(clean(citation.content or "", mark) for citation in turn.citations or ())
-        fitted = fit(whole, self.prompt.front.params.max_document_tokens)
+        texts = (*self._sentences(turn), clean(turn.query or "", mark)) if self._reads_answer else (turn.query or "",)
+        fitted = shorten(whole, texts, self.prompt.front.params.max_document_tokens)
         shown = bool({"documents", "context", "document"} & self.prompt.user.names)
         return fitted, shown and fitted != whole
 

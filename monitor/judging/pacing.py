@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Self
@@ -86,7 +86,12 @@ class PacedJudge:
         await self._judge.__aexit__(kind, error, trace)
 
     async def ask(
-        self, messages: Sequence[ChatMessage], schema: Mapping[str, object] | None, *, max_output_tokens: int
+        self,
+        messages: Sequence[ChatMessage],
+        schema: Mapping[str, object] | None,
+        *,
+        max_output_tokens: int,
+        alternatives: bool = False,
     ) -> Reply:
         """Return the judge's reply, after the pause and however many more it asks for within the patience.
 
@@ -105,7 +110,11 @@ class PacedJudge:
                 booked = True
                 continue  # much may have happened while it waited
             try:
-                reply = await self._try(messages, schema, max_output_tokens)
+                reply = await self._try(
+                    lambda: self._judge.ask(
+                        messages, schema, max_output_tokens=max_output_tokens, alternatives=alternatives
+                    )
+                )
             except MonitorError as error:
                 self._limiter.settle(expected, 0, _now())
                 if not isinstance(error, RateLimited):
@@ -120,12 +129,10 @@ class PacedJudge:
             self._unhinted = 0
             return reply
 
-    async def _try(
-        self, messages: Sequence[ChatMessage], schema: Mapping[str, object] | None, max_output_tokens: int
-    ) -> Reply:
+    async def _try(self, call: Callable[[], Awaitable[Reply]]) -> Reply:
         trying = self._trying = asyncio.Event() if self._breaker.trouble else None
         try:
-            reply = await self._judge.ask(messages, schema, max_output_tokens=max_output_tokens)
+            reply = await call()
         except RateLimited:
             self._breaker.worked()
             raise

@@ -18,7 +18,7 @@ _INVISIBLE = re.compile(
 )
 _NEWLINES = re.compile("\r\n?|[\u2028\u2029\x85]")
 _BYTES_PER_TOKEN = 4
-_CUT = " […]"
+CUT = " […]"
 
 
 def fence(key: bytes, turn_id: str) -> str:
@@ -58,7 +58,7 @@ def fit(texts: Sequence[str], budget: int) -> tuple[str, ...]:
         return tuple(texts)
     level = _level(sizes, room)
     return tuple(
-        text if size <= level else _head(text, level - len(_CUT.encode()))
+        text if size <= level else _head(text, level - len(CUT.encode()))
         for text, size in zip(texts, sizes, strict=True)
     )
 
@@ -79,4 +79,4 @@ def _head(text: str, size: int) -> str:
     head = text.encode("utf-8", "replace")[: max(size, 0)].decode("utf-8", "ignore")
     space = head.rfind(" ")
     # A script without spaces, or one endless word, is cut where the room ends.
-    return f"{head[:space] if space > len(head) // 2 else head}{_CUT}"
+    return f"{head[:space] if space > len(head) // 2 else head}{CUT}"

@@ -4,6 +4,7 @@ Each step of the script is one reply; without one the server judges kindly: ever
 """
 
 import json
+import math
 import re
 import threading
 import time
@@ -14,6 +15,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 _SENTENCE = re.compile(r"^\((\d+)\) ", re.MULTILINE)
+_PLAIN = {
+    "an integer from 1 to 5 and nothing else": "5",
+    'the line "# Result" and the score': "Document kb-1: 5\n# Overall Reason\nIt answers.\n# Result\n5",
+    "Answer YES or NO": "YES",
+    "\nClaim: ": "Yes",
+}
 _DOCUMENT = re.compile(r'^<document id="([^"]+)">', re.MULTILINE)
 
 
@@ -43,8 +50,16 @@ class Asked:
         return "\n".join(message["content"] for message in self.body["messages"])
 
 
-def completion(content: str | None, *, finish_reason: str = "stop", **message: object) -> Step:
-    """The step of one ordinary reply."""
+def completion(
+    content: str | None,
+    *,
+    finish_reason: str = "stop",
+    alternatives: Mapping[str, float] | None = None,
+    **message: object,
+) -> Step:
+    """The step of one ordinary reply; `alternatives` are probabilities of what its first token could have been."""
+    listed = [{"token": token, "logprob": math.log(p), "bytes": None} for token, p in (alternatives or {}).items()]
+    first = {**listed[0], "top_logprobs": listed} if listed else {}
     return Step(
         body={
             "id": "chatcmpl-1",
@@ -56,6 +71,7 @@ def completion(content: str | None, *, finish_reason: str = "stop", **message: o
                 {
                     "index": 0,
                     "finish_reason": finish_reason,
+                    "logprobs": {"content": [first]} if listed else None,
                     "message": {"role": "assistant", "content": content, **message},
                 }
             ],
@@ -81,6 +97,9 @@ def kind(body: dict[str, Any]) -> str:
     asked = body.get("response_format", {}).get("json_schema")
     if asked is not None:
         return json.dumps(_kindest(asked["schema"], asked["schema"].get("$defs", {}), "", prompt))
+    for words, reply in _PLAIN.items():
+        if words in prompt:
+            return reply
     if "reason first, then the score" in prompt:
         return json.dumps({"reason": "it answers", "score": 5})
     return json.dumps({"sentences": _supported(prompt)})

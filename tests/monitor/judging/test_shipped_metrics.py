@@ -1,13 +1,18 @@
 """Every shipped metric against replies worked out by hand: score, label, severity and defect."""
 
+import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from judge_server import JudgeServer
 from judged_turn import judged_turn
 
 from monitor.errors import UnreadableReply
+from monitor.judging.client import OpenAIJudge
+from monitor.judging.dialogue import Answer, converse
 from monitor.judging.metric import PromptMetric, load_all
 from monitor.judging.prompt_file import shipped
 from monitor.judging.verdicts import JUDGE_INJECTION
@@ -51,7 +56,9 @@ _KIND: dict[str, dict[str, Any]] = {
 
 
 def _metric(file: str, name: str) -> PromptMetric:
-    return next(m for m in load_all(file, judge_name="openai:judge-1") if m.rubric.metric == name)
+    found = next(m for m in load_all(file, judge_name="openai:judge-1") if m.rubric.metric == name)
+    assert isinstance(found, PromptMetric)
+    return found
 
 
 def _read(file: str, name: str, reply: object, *, turn: Turn = TURN) -> Finding | Reason:
@@ -300,3 +307,91 @@ def test_image_in_the_question() -> None:
     turn = replace(TURN, query="What is this? [image]")
     assert () == metric.messages(turn)
     assert Reason.NOT_SUPPORTED == metric.read(turn, None)
+
+
+_NUMBERS = ("seed_groundedness", "seed_relevance", "seed_coherence", "seed_fluency", "seed_similarity")
+
+
+@pytest.mark.parametrize("name", _NUMBERS)
+@pytest.mark.parametrize(
+    ("reply", "score", "defect"), [("1", 1, True), ("2", 2, True), ("3", 3, False), ("5", 5, False)]
+)
+def test_published_forms_of_stars(name: str, reply: str, score: int, *, defect: bool) -> None:
+    """The published forms ask for a bare integer from 1 to 5, which passes from 3 on."""
+    found = _finding(name, name, reply)
+    assert (float(score), defect) == (found.score, found.defect)
+    assert _metric(name, name).schema is None
+
+
+@pytest.mark.parametrize("name", _NUMBERS)
+@pytest.mark.parametrize("reply", ["0", "6", "I'd say 4", "4 or 5", "", "1. Groundedness: 5"])
+def test_published_forms_of_stars_read_nothing_else(name: str, reply: str) -> None:
+    """No digit is picked out of prose."""
+    with pytest.raises(UnreadableReply):
+        _read(name, name, reply)
+
+
+@pytest.mark.parametrize(
+    ("reply", "score", "defect"),
+    [
+        ("kb-1 is ideal: 5\n# Overall Reason\nkb-1 answers it.\n# Result\n5", 5, False),
+        ("# Overall Reason\nnothing\n# Result\n1", 1, True),
+    ],
+)
+def test_published_form_of_retrieval(reply: str, score: int, *, defect: bool) -> None:
+    """The published retrieval prompt ends with a result line and an integer from 1 to 5."""
+    found = _finding("seed_retrieval", "seed_retrieval", reply)
+    assert (float(score), defect) == (found.score, found.defect)
+
+
+@pytest.mark.parametrize("name", ["seed_spring_relevancy", "seed_spring_fact_checking"])
+@pytest.mark.parametrize(
+    ("reply", "score", "defect"), [("YES\n", 1, False), ("yes", 1, False), ("NO", 0, True), ("No.", 0, True)]
+)
+def test_published_forms_of_yes_and_no(name: str, reply: str, score: int, *, defect: bool) -> None:
+    """Spring's evaluators pass on yes and fail on no, whatever the case and the line's end."""
+    found = _finding(name, name, reply)
+    assert (float(score), defect) == (found.score, found.defect)
+    with pytest.raises(UnreadableReply):
+        _read(name, name, "The response is in line with the context.")
+
+
+def test_published_form_of_fact_checking() -> None:
+    """The document and the claim stand in the published form, with nothing around them."""
+    (message,) = _metric("seed_spring_fact_checking", "seed_spring_fact_checking").messages(
+        judged_turn("The Earth is the fourth planet.", "The Earth is the third planet.")
+    )
+    assert ("user", "Document: The Earth is the third planet.\nClaim: The Earth is the fourth planet.") == (
+        message.role,
+        message.content,
+    )
+
+
+def test_published_conversation_without_reference() -> None:
+    """A score by the judge's own reference counts; where none can be written the published 5 would hide a failure."""
+    name = "seed_conversation_relevance"
+    reply = {"reference_available": True, "reference": "Within 14 days.", "reason": "r", "score": 2}
+    assert (2.0, True) == (_finding(name, name, reply).score, _finding(name, name, reply).defect)
+    assert Reason.NOT_SUPPORTED == _read(name, name, reply | {"reference_available": False, "score": 5})
+
+
+def test_published_conversation_with_reference() -> None:
+    """A contradiction of the true answer scores 1 or 2 and is a defect."""
+    name = "seed_conversation_relevance_reference"
+    found = _finding(name, name, {"reason": "It says the sky is not blue.", "score": 1})
+    assert (1.0, True, "It says the sky is not blue.") == (found.score, found.defect, found.reason)
+
+
+@pytest.mark.parametrize("file", shipped())
+def test_every_metric_over_loopback(
+    file: str, judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]
+) -> None:
+    """Each shipped file is asked in one form and read back whole: a judge who finds nothing wrong finds no defect."""
+
+    async def conversation() -> tuple[Answer, ...]:
+        async with new_judge() as judge:
+            return await converse(load_all(file, judge_name=judge.name), TURN, judge)
+
+    answers = asyncio.run(conversation())
+    assert [False] * len(answers) == [a.result.defect if isinstance(a.result, Finding) else a for a in answers]
+    assert "Refunds are paid within 14 days." in judge_server.asked[0].prompt
