@@ -686,6 +686,29 @@ def test_process_without_a_thread_to_spare(running: Running) -> None:
     assert 50 == len(running.spans())
 
 
+DOCUMENTED = """
+from opentelemetry._logs import LogRecord
+
+provider.add_span_processor(SimpleSpanProcessor(exporter))
+with provider.get_tracer("shop").start_as_current_span("rag"):
+    logs.get_logger("shop").emit(LogRecord(body="inside"))
+provider.shutdown()
+logs.shutdown()
+"""
+
+
+def test_documented_code(running: Running, store: SqlStore, tmp_path: Path) -> None:
+    """What docs/in-process.md shows sends a span twice, to the endpoint and to the store, and a log record."""
+    page = Path(__file__).parents[2].joinpath("docs", "in-process.md").read_text(encoding="utf-8")
+    blocks = "\n".join(part.split("```")[0] for part in page.split("```python\n")[1:])
+    shown = blocks.replace("http://127.0.0.1:4318", url_of(running))
+    shown = shown.replace("sqlite:////var/lib/rag-monitor/rag-monitor.db", f"sqlite:///{tmp_path / 'spans.db'}")
+    assert "" == run(shown + DOCUMENTED)
+    # The same bytes of the same trace are one row, wherever they came from.
+    assert ["rag"] == [span.name for span in spans_in(store)]
+    assert ["inside"] == [record.event.body for record in running.logs()]
+
+
 # What the app feels
 
 
