@@ -222,6 +222,23 @@ def test_hostile_text_stays_text(rag_monitor: Command) -> None:
     assert hostile["question"] == turn["query"]
 
 
+def test_postgresql_holds_the_same(empty: Command, golden: Path, postgres_url: str) -> None:
+    """The same recording makes the same turns, windows and explanations in PostgreSQL as in SQLite."""
+    printed = []
+    for url in (STORE, postgres_url):
+        empty.ok("replay", golden, "--store", url)
+        turns = empty.ok("turns", "--store", url, "--format", "jsonl").lines
+        trends = empty.ok("trends", "--store", url, "--format", "jsonl").lines
+        (explained,) = empty.ok("explain", turns[-1]["turn_id"], "--store", url, "--format", "jsonl").lines
+        for turn in (*turns, explained["turn"]):
+            del turn["user_id"]
+        for outcome in explained["outcomes"]:
+            del outcome["judged_at"]
+        printed.append((turns, trends, explained))
+    assert printed[0] == printed[1]
+    assert 14 == len(printed[0][0])
+
+
 def test_killed_replay_ends_as_if_it_had_not_been(replayed: Replayed, recorded: Path, empty: Command) -> None:
     """A replay that is killed at five moments and then completed has the same turns, verdicts, windows and alerts."""
     chance = random.Random(20260302)  # noqa: S311 -- moments, not secrets
