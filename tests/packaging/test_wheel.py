@@ -61,7 +61,7 @@ def test_code_is_shipped_with_its_types_and_migrations(wheel: Path) -> None:
 
 def test_no_leavings_are_shipped(wheel: Path) -> None:
     """No cache, database, test or settings file slips in."""
-    allowed = re.compile(r".*\.(py|md|json|typed)|[^/]+\.dist-info/.*")
+    allowed = re.compile(r".*\.(py|md|jsonl?|typed)|[^/]+\.dist-info/.*")
     assert [] == sorted(name for name in names(wheel) if not allowed.fullmatch(name))
 
 
