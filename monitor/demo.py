@@ -227,8 +227,8 @@ async def _step(app: asyncio.subprocess.Process) -> None:
 
 
 async def _end_app(app: asyncio.subprocess.Process) -> None:
-    if app.returncode is None and app.stdin is not None:
-        app.stdin.close()  # it leaves when nobody steps it any more
+    if app.returncode is None:
+        app.terminate()
     try:
         async with asyncio.timeout(10):
             await app.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import threading
 import time
 from collections import Counter
@@ -287,3 +288,15 @@ def _account(store: SqlStore, turn: Turn) -> str:
 
 def _word(outcome: Outcome) -> str:
     return "scored" if isinstance(outcome, Verdict) else outcome.reason.value
+
+
+def test_interrupted_demo_ends_at_once(rag_monitor: Command) -> None:
+    """Ctrl-C ends the demo and its app with status 130, and nothing more is said."""
+    with rag_monitor.start("demo", "--days", "6", "--turns-per-hour", "5") as demo:
+        assert demo.stderr is not None
+        said = demo.stderr.readline()
+        demo.send_signal(signal.SIGINT)
+        _, err = demo.communicate(timeout=20)
+    assert said.startswith("watched until ")
+    assert 130 == demo.returncode
+    assert [] == [line for line in err.splitlines() if line and not line.startswith("watched until ")]
