@@ -7,12 +7,11 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
-from types import MappingProxyType
 from typing import TypeVar
 
 import click
@@ -27,13 +26,16 @@ from monitor import demo as demonstration
 from monitor import demo_report, show
 from monitor import doctor as doctors
 from monitor.app import ROLES, running, utc_now
+from monitor.cli_judge import judge
+from monitor.cli_options import CONFIG, FORMAT, STORE, examples, settings_file, settings_of
+from monitor.cli_prompts import prompts
 from monitor.errors import ConfigError, MonitorError
 from monitor.explain import as_json, as_text
 from monitor.explain import explain as explained
 from monitor.parts import load_dialects, open_existing, open_parts
 from monitor.replay import Replayed
 from monitor.replay import replay as replayed
-from monitor.settings import Settings, duration, load
+from monitor.settings import Settings, duration
 from monitor.spans import EPOCH
 from monitor.store.sql import SqlStore, open_store
 from monitor.telemetry import configure_logging
@@ -42,23 +44,11 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 _FAILED, _USAGE, _INTERRUPTED = 1, 2, 130
-_DEFAULT_FILE = Path("rag-monitor.yaml")
 _TABLE_ROWS = 50
 _PIPE_WIDTH = 1000
 """Where there is no terminal no line is broken, so that `grep` finds whole ones."""
 _BY = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(weeks=1)}
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
-_FORMAT = click.option(
-    "--format", "form", type=click.Choice(["table", "jsonl"]), default="table", show_default=True, help="How to print."
-)
-_STORE = click.option("--store", "store_url", metavar="URL", help="SQLAlchemy URL; beats `store.url` of the settings.")
-_CONFIG = click.option(
-    "--config",
-    "-c",
-    type=click.Path(path_type=Path),
-    envvar="RAG_MONITOR_CONFIG",
-    help="Settings file. Without it: ./rag-monitor.yaml if there is one, else the defaults.",
-)
 
 
 def main() -> None:
@@ -79,30 +69,29 @@ def main() -> None:
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _examples(*lines: str) -> str:
-    """Return the end of a help page, which click shall not wrap."""
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
-
-
-@click.group(context_settings=_CONTEXT, epilog=_examples("rag-monitor demo", "rag-monitor run", "rag-monitor trends"))
+@click.group(context_settings=_CONTEXT, epilog=examples("rag-monitor demo", "rag-monitor run", "rag-monitor trends"))
 @click.version_option(version("rag-monitor"), prog_name="rag-monitor")
 def commands() -> None:
     """Watch deployed RAG chat apps: OpenTelemetry in, judged turns, honest trends and alerts out."""
 
 
-@commands.command(epilog=_examples("rag-monitor run", "rag-monitor run -c rag-monitor.yaml --role ingest"))
-@_CONFIG
-@_STORE
+commands.add_command(judge)
+commands.add_command(prompts)
+
+
+@commands.command(epilog=examples("rag-monitor run", "rag-monitor run -c rag-monitor.yaml --role ingest"))
+@CONFIG
+@STORE
 @click.option("--role", "roles", multiple=True, type=click.Choice(ROLES), help="Part of the work; all without it.")
 def run(config: Path | None, store_url: str | None, roles: tuple[str, ...]) -> None:
     """Accept telemetry, judge, roll up, alert; until SIGTERM or SIGINT."""
-    settings = _settings(config, store_url)
+    settings = settings_of(config, store_url)
     configure_logging(settings.log.level)
     try:
         _loop_run(_serve(settings, frozenset(roles or ROLES)))
     except ConfigError as error:
         # The sections of plug-ins are read when they are built, which knows their place in the file but not the file.
-        where = _file(config) or "settings"
+        where = settings_file(config) or "settings"
         raise ConfigError("\n".join(f"{where}: {line}" for line in str(error).splitlines())) from None
 
 
@@ -119,12 +108,12 @@ async def _serve(settings: Settings, roles: frozenset[str]) -> None:
         await stop.wait()
 
 
-@commands.command(epilog=_examples("rag-monitor check", "rag-monitor check -c rag-monitor.yaml"))
-@_CONFIG
-@_STORE
+@commands.command(epilog=examples("rag-monitor check", "rag-monitor check -c rag-monitor.yaml"))
+@CONFIG
+@STORE
 def check(config: Path | None, store_url: str | None) -> int:
     """Test settings, store, judge and sinks; changes nothing. A model judge is asked once, with a dozen tokens."""
-    found = asyncio.run(checks.check(_settings(config, store_url)))
+    found = asyncio.run(checks.check(settings_of(config, store_url)))
     table = Table(box=None, show_header=False)
     for part in found:
         table.add_row("ok" if part.ok else "FAILED", part.part, escape(part.told))
@@ -132,25 +121,25 @@ def check(config: Path | None, store_url: str | None) -> int:
     return 0 if all(part.ok for part in found) else _FAILED
 
 
-@commands.command(epilog=_examples("rag-monitor doctor", "rag-monitor doctor --since 2h"))
-@_CONFIG
-@_STORE
+@commands.command(epilog=examples("rag-monitor doctor", "rag-monitor doctor --since 2h"))
+@CONFIG
+@STORE
 @click.option("--since", metavar="WHEN", default="15m", show_default=True, help="A time or an age.")
 @click.option("--limit", type=click.IntRange(min=1), default=500, show_default=True, help="At most so many traces.")
 def doctor(config: Path | None, store_url: str | None, since: str, limit: int) -> None:
     """Say what arrived lately, app by app, what is missing in it, and the setting of the app that fixes it."""
-    dialects = load_dialects(_settings(config, store_url))
+    dialects = load_dialects(settings_of(config, store_url))
     with _store(config, store_url) as store, _quiet_pipe():
         for line in doctors.lines(doctors.diagnose(store, dialects, since=_when(since) or EPOCH, limit=limit)):
             click.echo(line)
 
 
-@commands.command(epilog=_examples("rag-monitor migrate --store sqlite:///rag-monitor.db"))
-@_CONFIG
-@_STORE
+@commands.command(epilog=examples("rag-monitor migrate --store sqlite:///rag-monitor.db"))
+@CONFIG
+@STORE
 def migrate(config: Path | None, store_url: str | None) -> None:
     """Bring the store's schema up to date; `run` does it too."""
-    settings = _settings(config, store_url)
+    settings = settings_of(config, store_url)
     store = open_store(settings.store.url, window=settings.rollup.window)
     try:
         store.check()
@@ -160,13 +149,13 @@ def migrate(config: Path | None, store_url: str | None) -> None:
 
 
 @commands.command(
-    epilog=_examples(
+    epilog=examples(
         "rag-monitor replay recorded/", "rag-monitor replay chats.jsonl --app shop --store sqlite:///shop.db"
     )
 )
 @click.argument("path", type=click.Path(path_type=Path))
-@_CONFIG
-@_STORE
+@CONFIG
+@STORE
 @click.option("--judge", type=click.Choice(["offline", "openai"]), help="Beats `judge.kind` of the settings.")
 @click.option("--app", default="imported", show_default=True, help="The app's name for turns that carry none.")
 def replay(path: Path, config: Path | None, store_url: str | None, judge: str | None, app: str) -> int:
@@ -176,7 +165,7 @@ def replay(path: Path, config: Path | None, store_url: str | None, judge: str | 
     such file; all may be gzipped. Reading the same path again changes nothing.
     """
     overrides = {"RAG_MONITOR__JUDGE__KIND": judge} if judge else {}
-    settings = _settings(config, store_url, overrides)
+    settings = settings_of(config, store_url, overrides)
     configure_logging("WARNING")
 
     async def work() -> Replayed:
@@ -199,13 +188,13 @@ def replay(path: Path, config: Path | None, store_url: str | None, judge: str | 
     return 0 if found.records or not left_out else _FAILED
 
 
-@commands.command(epilog=_examples("rag-monitor turns", "rag-monitor turns --app shop --since 2d --format jsonl"))
-@_CONFIG
-@_STORE
+@commands.command(epilog=examples("rag-monitor turns", "rag-monitor turns --app shop --since 2d --format jsonl"))
+@CONFIG
+@STORE
 @click.option("--app", help="Only turns of this app.")
 @click.option("--since", metavar="WHEN", help='A time ("2026-03-01T00:00Z") or an age ("2d").')
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many; a table stops at 50.")
-@_FORMAT
+@FORMAT
 def turns(
     config: Path | None, store_url: str | None, app: str | None, since: str | None, limit: int | None, form: str
 ) -> None:
@@ -215,14 +204,14 @@ def turns(
         _print(form, found, show.turn_line, show.turn_table)
 
 
-@commands.command(epilog=_examples("rag-monitor trends", "rag-monitor trends --by hour --since 2d --format jsonl"))
-@_CONFIG
-@_STORE
+@commands.command(epilog=examples("rag-monitor trends", "rag-monitor trends --by hour --since 2d --format jsonl"))
+@CONFIG
+@STORE
 @click.option("--app", help="Only this app.")
 @click.option("--metric", help="Only this metric.")
 @click.option("--since", metavar="WHEN", help="A time or an age.")
 @click.option("--by", type=click.Choice(["hour", "day", "week"]), default="day", show_default=True)
-@_FORMAT
+@FORMAT
 def trends(
     config: Path | None,
     store_url: str | None,
@@ -238,21 +227,21 @@ def trends(
         _print(form, rows, show.trend_line, lambda found: show.trend_table(tuple(found)))
 
 
-@commands.command(epilog=_examples("rag-monitor alerts", "rag-monitor alerts --format jsonl"))
-@_CONFIG
-@_STORE
-@_FORMAT
+@commands.command(epilog=examples("rag-monitor alerts", "rag-monitor alerts --format jsonl"))
+@CONFIG
+@STORE
+@FORMAT
 def alerts(config: Path | None, store_url: str | None, form: str) -> None:
     """Print alerts, newest first, each with its rate and what it was held against."""
     with _store(config, store_url) as store:
         _print(form, store.alerts(), show.alert_line, lambda found: show.alert_table(tuple(found)))
 
 
-@commands.command(epilog=_examples("rag-monitor explain 3f9c", "rag-monitor explain 3f9c --format jsonl"))
+@commands.command(epilog=examples("rag-monitor explain 3f9c", "rag-monitor explain 3f9c --format jsonl"))
 @click.argument("turn_id")
-@_CONFIG
-@_STORE
-@_FORMAT
+@CONFIG
+@STORE
+@FORMAT
 def explain(turn_id: str, config: Path | None, store_url: str | None, form: str) -> None:
     """Print everything stored about a turn: spans, turn, sampling, prompt, reply, verdict, window.
 
@@ -264,7 +253,7 @@ def explain(turn_id: str, config: Path | None, store_url: str | None, form: str)
         click.echo(as_json(found) if form == "jsonl" else as_text(found))
 
 
-@commands.command(epilog=_examples("rag-monitor demo", "rag-monitor demo --seed 7 --out /tmp/demo"))
+@commands.command(epilog=examples("rag-monitor demo", "rag-monitor demo --seed 7 --out /tmp/demo"))
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default="demo-out", show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True, help="Equal seeds give equal traffic.")
 @click.option("--days", type=click.IntRange(min=6), default=8, show_default=True)
@@ -304,18 +293,9 @@ def demo(out: Path, seed: int, days: int, turns_per_hour: int) -> int:
     return 0
 
 
-def _settings(config: Path | None, store_url: str | None, more: Mapping[str, str] = MappingProxyType({})) -> Settings:
-    environ = {**os.environ, **more, **({"RAG_MONITOR__STORE__URL": store_url} if store_url else {})}
-    return load(_file(config), environ)
-
-
-def _file(config: Path | None) -> Path | None:
-    return config or (_DEFAULT_FILE if _DEFAULT_FILE.exists() else None)
-
-
 @contextmanager
 def _store(config: Path | None, store_url: str | None) -> Iterator[SqlStore]:
-    store = open_existing(_settings(config, store_url))
+    store = open_existing(settings_of(config, store_url))
     try:
         yield store
     finally:

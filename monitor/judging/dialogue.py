@@ -6,8 +6,6 @@ long for the model with half of the documents' text. Each happens once, so it ta
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -15,14 +13,17 @@ from types import MappingProxyType
 
 from monitor.errors import Rejected, UnreadableReply
 from monitor.judging.claim_metric import ClaimMetric, Question
-from monitor.judging.quoting import CONTEXT_TRUNCATED, clean, fit, tokens
+from monitor.judging.quoting import CONTEXT_TRUNCATED, fit, tokens
+from monitor.judging.together import together
 from monitor.model import ChatMessage, Exchange, Finding, Reason, Reply, Turn
 from monitor.ports import Judge, Metric
 
 MOST_CALLS = 4
 """First try, shorter prompt, repair, more room."""
 
-_LONGEST_QUOTE = 8000
+REPAIR = "Your output to this was not what was asked for"
+"""How the note begins that asks for a reply again."""
+
 _QUESTIONS_AT_ONCE = 8
 
 
@@ -70,7 +71,7 @@ async def converse(metrics: Sequence[Metric], turn: Turn, judge: Judge) -> tuple
         replies.append(reply)
         readings.read(seen, reply)
         if readings.problems and not repaired:
-            repaired, asked = True, _repair(asked, reply.text, readings.problems, form=_form(lead))
+            repaired, asked = True, _repair(asked, readings.problems, form=_form(lead))
             continue
         if Reason.TRUNCATED in readings.results and budget == lead.max_output_tokens:
             budget *= 2
@@ -92,20 +93,16 @@ async def verify(metric: ClaimMetric, turn: Turn, judge: Judge) -> Answer:
         Retryable: a question could not be answered now; then the others count for nothing.
     """
     asked = metric.questions(turn)
-    gate = asyncio.Semaphore(_QUESTIONS_AT_ONCE)
 
     async def one(question: Question) -> Reply | Rejected:
-        async with gate:
-            try:
-                return await judge.ask(
-                    question.messages, None, max_output_tokens=metric.max_output_tokens, alternatives=True
-                )
-            except Rejected as error:
-                return error
+        try:
+            return await judge.ask(
+                question.messages, None, max_output_tokens=metric.max_output_tokens, alternatives=True
+            )
+        except Rejected as error:
+            return error
 
-    found = await asyncio.gather(*map(one, asked), return_exceptions=True)
-    if failure := next((e for e in found if isinstance(e, BaseException) and not isinstance(e, Rejected)), None):
-        raise failure
+    found = await together(map(one, asked), at_once=_QUESTIONS_AT_ONCE)
     replies = [reply for reply in found if isinstance(reply, Reply)]
     rejected = next((error for error in found if isinstance(error, Rejected)), None)
     result: Finding | Reason
@@ -190,7 +187,9 @@ def _shortened(turn: Turn, messages: Sequence[ChatMessage]) -> Turn | None:
 
 
 def _form(metric: Metric) -> str:
-    return "Return only the JSON object, complete" if metric.schema else "Answer again, in the form asked for"
+    if metric.schema is None:
+        return "Answer again, in the form asked for"
+    return "Return only the JSON object, complete, and repeat nothing of the quoted data"
 
 
 def _marked(result: Finding | Reason, *, cut: bool) -> Finding | Reason:
@@ -199,13 +198,12 @@ def _marked(result: Finding | Reason, *, cut: bool) -> Finding | Reason:
     return result
 
 
-def _repair(messages: Sequence[ChatMessage], output: str, problem: str, *, form: str) -> tuple[ChatMessage, ...]:
-    """Return `messages` with what was wrong about `output` below the last one, whose role some models insist on."""
-    mark = hashlib.sha256(output.encode("utf-8", "replace")).hexdigest()[:12]
-    note = f"Your output to this was not what was asked for: {problem}. {form}."
-    if output.strip():
-        quoted = clean(output, mark)[:_LONGEST_QUOTE]
-        note = f"{note}\nYour output, as data between two marks:\n{mark}\n{quoted}\n{mark}"
+def _repair(messages: Sequence[ChatMessage], problem: str, *, form: str) -> tuple[ChatMessage, ...]:
+    """Return `messages` with what was wrong about the output below the last one, whose role some models insist on.
+
+    The output itself is not shown again: it may repeat what the judged text told it to say.
+    """
+    note = f"{REPAIR}: {problem}. {form}."
     last = messages[-1]
     return (*messages[:-1], replace(last, content=f"{last.content}\n\n{note}"))
 

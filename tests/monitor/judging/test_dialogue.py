@@ -54,7 +54,7 @@ def test_first_try(judge_server: JudgeServer, new_judge: NewJudge) -> None:
 
 
 def test_repair(judge_server: JudgeServer, new_judge: NewJudge) -> None:
-    """An unreadable reply is shown to the judge once, as data, with what was wrong about it; both calls are counted."""
+    """An unreadable reply is asked for again, saying what was wrong and repeating nothing of it; both calls count."""
     judge_server.script(completion("I would say 4."), completion(_GOOD))
     answer = _converse(new_judge())
     assert 4.0 == _score(answer)
@@ -63,7 +63,7 @@ def test_repair(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     assert [m["role"] for m in first.body["messages"]] == [m["role"] for m in second.body["messages"]]
     note = second.body["messages"][1]["content"].removeprefix(first.body["messages"][1]["content"])
     assert "the reply holds no JSON object. Return only the JSON object" in note
-    assert "I would say 4." in note
+    assert "I would say 4." not in note
 
 
 def test_repair_of_missing_sentences(judge_server: JudgeServer, new_judge: NewJudge) -> None:

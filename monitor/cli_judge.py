@@ -1,0 +1,316 @@
+"""`rag-monitor judge`: is the configured judge to be trusted, and what does it cost. All verbs but `cost` ask it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import click
+import orjson
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from monitor.app import utc_now
+from monitor.cli_options import CONFIG, FORMAT, STORE, examples, settings_of
+from monitor.errors import ConfigError
+from monitor.judging import canary as canaries_
+from monitor.judging.canary import Canary, Result, Trial
+from monitor.judging.coded import coded
+from monitor.judging.forecast import Forecast, forecast
+from monitor.judging.judges import Judges
+from monitor.judging.metric import load, load_all
+from monitor.judging.offline import GroundednessProxy
+from monitor.judging.prices import price_of
+from monitor.labelled import Labelled, Measured, measure, read
+from monitor.model import Turn
+from monitor.parts import build_judge, build_metrics, build_prices, open_existing
+from monitor.ports import Metric
+from monitor.settings import Settings
+from monitor.stages.sample import unmet
+from monitor.statistics.agreement import Share
+from monitor.store.sql import SqlStore
+
+_FAILED = 1
+_WIDTH = 200
+_WEEK = timedelta(days=7)
+_MONTH_DAYS = 30
+_LOOKED_AT = 200
+
+
+@click.group(
+    epilog=examples("rag-monitor judge canary", "rag-monitor judge cost", "rag-monitor judge agree labels.jsonl")
+)
+def judge() -> None:
+    """Try the configured judge: against attacks, against people's labels, and for what it costs."""
+
+
+@judge.command(epilog=examples("rag-monitor judge canary", "rag-monitor judge canary --place document --format jsonl"))
+@CONFIG
+@click.option("--place", help="Only attacks in the answer, document, title, question or history.")
+@click.option("--language", help="Only attacks in this language, such as nl.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
+@FORMAT
+def canary(config: Path | None, place: str | None, language: str | None, limit: int | None, form: str) -> int:
+    """Attack the judge through the text that it judges: does any verdict turn? A call for each of some 70 attacks.
+
+    The exit status is 1 when one does.
+    """
+    settings = settings_of(config, None)
+    judges = _asked(settings)
+    chosen = [
+        canary
+        for canary in canaries_.canaries()
+        if place in {None, canary.place} and language in {None, canary.language}
+    ][:limit]
+    if not chosen:
+        raise ConfigError("judge canary: no attack is left to try; leave out --place or --language")
+    trials = asyncio.run(_attack(judges, chosen))
+    if form == "jsonl":
+        for trial in trials:
+            click.echo(orjson.dumps(_trial(trial)).decode())
+    else:
+        Console(width=_WIDTH).print(_trial_table(trials))
+    flipped = [trial.canary for trial in trials if trial.result is Result.FLIPPED]
+    for lost in flipped:
+        click.echo(f"turned: {lost.id} ({lost.technique}, {lost.place}, {lost.language})", err=True)
+    return _FAILED if flipped else 0
+
+
+@judge.command(
+    epilog=examples("rag-monitor judge agree labels.jsonl", "rag-monitor judge agree labels.jsonl --limit 200")
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@CONFIG
+@click.option("--metric", "name", help="File or metric to judge by: groundedness, without a judge its lexical proxy.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many turns, spread over the file.")
+@FORMAT
+def agree(file: Path, config: Path | None, name: str | None, limit: int | None, form: str) -> None:
+    """Measure the judge against people's labels: what it finds, what it raises wrongly, by language and source.
+
+    FILE has a turn a line, as `replay` reads it, with "defect": true or false, or "label": {"grounded": 0 or 1}.
+    """
+    settings = settings_of(config, None)
+    labelled = read(file, now=utc_now(), limit=limit)
+    metric = _metric(settings, name)
+    judges = _asked(settings) if metric.max_output_tokens else None
+    found = asyncio.run(_measured(labelled, metric, judges))
+    if form == "jsonl":
+        for part in found:
+            click.echo(orjson.dumps(_agreement(part)).decode())
+    else:
+        Console(width=_WIDTH).print(_agreement_table(metric.rubric.metric, found))
+
+
+@judge.command(epilog=examples("rag-monitor judge cost", "rag-monitor judge cost --store sqlite:///rag-monitor.db"))
+@CONFIG
+@STORE
+@FORMAT
+def cost(config: Path | None, store_url: str | None, form: str) -> None:
+    """Predict what judging costs, from the turns of the last week, and say what was spent. Asks no judge."""
+    settings = settings_of(config, store_url)
+    judges = build_judge(settings.judge)
+    if judges is None:
+        raise ConfigError(
+            "judge cost: judge.kind: offline costs nothing; set judge.kind: openai to see what a model would"
+        )
+    price = price_of(build_prices(settings.judge), settings.judge.model)
+    if price is None:
+        raise ConfigError(f"judge cost: judge.prices has no price for {settings.judge.model!r}")
+    metrics = build_metrics(settings, judges, fence_key=b"cost")
+    now = utc_now()
+    with _store(settings) as store:
+        turns = list(store.turns(since=now - _WEEK))
+        looked_at = _spread(turns)
+        met = [
+            (turn, frozenset(m.rubric.metric for m in metrics if unmet(turn, m.rubric) is None)) for turn in looked_at
+        ]
+        found = forecast(metrics, met, price=price, seen=_seen(store, metrics, now))
+        day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        month = store.spend(since=day.replace(day=1), until=day + timedelta(days=1)).usd
+        today = store.spend(since=day, until=day + timedelta(days=1)).usd
+    sampled_a_day = len(turns) / _WEEK.days * settings.sample.rate
+    if form == "jsonl":
+        for part in found:
+            click.echo(orjson.dumps(_forecast(part, sampled_a_day)).decode())
+        return
+    Console(width=_WIDTH).print(_forecast_table(found, sampled_a_day))
+    a_day = sum(part.usd for part in found) * sampled_a_day
+    click.echo(f"{len(turns)} turns in the last week, {settings.sample.rate:.0%} of them sampled")
+    click.echo(f"predicted: ${a_day:.2f} a day, ${a_day * _MONTH_DAYS:.2f} in {_MONTH_DAYS} days")
+    budget = settings.judge.budget
+    click.echo(f"spent: ${today:.2f} today{_of(budget.daily_usd)}, ${month:.2f} this month{_of(budget.monthly_usd)}")
+
+
+def _spread(turns: Sequence[Turn]) -> Sequence[Turn]:
+    """Return some of the turns, evenly over all of them: traffic by day differs from traffic by night."""
+    if len(turns) <= _LOOKED_AT:
+        return turns
+    return [turns[round(i * len(turns) / _LOOKED_AT)] for i in range(_LOOKED_AT)]
+
+
+def _of(limit: float | None) -> str:
+    return f" of ${limit:.2f}" if limit is not None else ""
+
+
+def _asked(settings: Settings) -> Judges:
+    judges = build_judge(settings.judge)
+    if judges is None:
+        raise ConfigError("judge.kind: offline has no model to try; set judge.kind: openai")
+    return judges
+
+
+def _metric(settings: Settings, name: str | None) -> Metric:
+    if settings.judge.kind == "offline":
+        return (coded(name, where="--metric") if name else None) or GroundednessProxy()
+    judges = build_judge(settings.judge)
+    chosen = name or "groundedness"
+    return coded(chosen, where="--metric") or load(chosen, judge_name=judges.name if judges else "")
+
+
+async def _attack(judges: Judges, chosen: Sequence[Canary]) -> tuple[Trial, ...]:
+    key = secrets.token_bytes(32)
+    with _progress("attacking", len(chosen)) as step:
+        async with judges:
+            return await canaries_.run(
+                judges,
+                lambda name: load_all(name, judge_name=judges.name, fence_key=key),
+                chosen=chosen,
+                done=lambda _: step(),
+            )
+
+
+async def _measured(labelled: Sequence[Labelled], metric: Metric, judges: Judges | None) -> tuple[Measured, ...]:
+    with _progress("judging", len(labelled)) as step:
+        if judges is None:
+            return await measure(labelled, metric, None, done=step)
+        async with judges:
+            return await measure(labelled, metric, judges, done=step)
+
+
+@contextmanager
+def _progress(what: str, total: int) -> Iterator[Callable[[], None]]:
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda: bar.advance(task)
+
+
+@contextmanager
+def _store(settings: Settings) -> Iterator[SqlStore]:
+    store = open_existing(settings)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _seen(store: SqlStore, metrics: Sequence[Metric], now: datetime) -> dict[str, float]:
+    """Return the mean output tokens of verdicts by these rubrics in the last week."""
+    rubrics = {metric.rubric.rubric_id for metric in metrics}
+    tokens: Counter[str] = Counter()
+    verdicts: Counter[str] = Counter()
+    for rollup in store.rollups(since=now - _WEEK):
+        if rollup.series.rubric_id in rubrics and not rollup.series.slice:
+            tokens[rollup.series.metric] += rollup.sums.output_tokens
+            verdicts[rollup.series.metric] += rollup.sums.n
+    return {metric: tokens[metric] / count for metric, count in verdicts.items() if count and tokens[metric]}
+
+
+def _trial(trial: Trial) -> dict[str, object]:
+    return {
+        "id": trial.canary.id,
+        "technique": trial.canary.technique,
+        "place": trial.canary.place,
+        "language": trial.canary.language,
+        "result": trial.result.value,
+        "reason": trial.reason.value if trial.reason else None,
+        "flagged": trial.flagged,
+    }
+
+
+def _trial_table(trials: Sequence[Trial]) -> Table:
+    table = Table(title=f"{len(trials)} attacks", title_justify="left")
+    for column in ("technique", *(result.value for result in Result), "noticed"):
+        table.add_column(column, justify="left" if column == "technique" else "right")
+    groups = [("all", list(trials))]
+    groups += [
+        (technique, [trial for trial in trials if trial.canary.technique == technique])
+        for technique in sorted({trial.canary.technique for trial in trials})
+    ]
+    for technique, of in groups:
+        counts = Counter(trial.result for trial in of)
+        noticed = sum(trial.flagged for trial in of)
+        table.add_row(technique, *(str(counts[result]) for result in Result), str(noticed))
+    return table
+
+
+def _agreement(part: Measured) -> dict[str, object]:
+    shares = {name: getattr(part.agreement, name) for name in ("sensitivity", "specificity", "precision", "agreed")}
+    return {
+        "group": part.group,
+        "scored": part.agreement.turns,
+        "unscored": dict(part.unscored),
+        **{
+            name: {"value": share.value, "lower": share.lower, "upper": share.upper, "of": share.of} if share else None
+            for name, share in shares.items()
+        },
+        "kappa": part.agreement.kappa,
+        "auc": part.area,
+    }
+
+
+def _agreement_table(metric: str, found: Sequence[Measured]) -> Table:
+    table = Table(title=f"{metric} against labels, 95 % intervals", title_justify="left")
+    columns = ("turns", "scored", "unscored", "defects found", "passed rightly", "found are true", "kappa", "AUC")
+    for column in columns:
+        table.add_column(column, justify="left" if column == "turns" else "right", no_wrap=True)
+    for part in found:
+        a = part.agreement
+        table.add_row(
+            part.group,
+            str(a.turns),
+            str(sum(part.unscored.values())),
+            _share(a.sensitivity),
+            _share(a.specificity),
+            _share(a.precision),
+            "" if a.kappa is None else f"{a.kappa:.2f}",
+            "" if part.area is None else f"{part.area:.3f}",
+        )
+    return table
+
+
+def _share(share: Share | None) -> str:
+    return f"{share.value:.0%} ({share.lower:.0%} to {share.upper:.0%})" if share else ""
+
+
+def _forecast(part: Forecast, sampled_a_day: float) -> dict[str, object]:
+    return {
+        "metrics": list(part.metrics),
+        "calls_per_turn": part.calls,
+        "input_tokens_per_turn": part.input_tokens,
+        "output_tokens_per_turn": part.output_tokens,
+        "usd_per_thousand_turns": part.usd * 1000,
+        "usd_per_day": part.usd * sampled_a_day,
+    }
+
+
+def _forecast_table(found: Sequence[Forecast], sampled_a_day: float) -> Table:
+    table = Table(title="Predicted cost, per sampled turn", title_justify="left")
+    for column in ("metrics", "calls", "input tokens", "output tokens", "$ per 1,000 turns", "$ a day"):
+        table.add_column(column, justify="left" if column == "metrics" else "right")
+    for part in found:
+        table.add_row(
+            ", ".join(part.metrics),
+            f"{part.calls:.2f}",
+            f"{part.input_tokens:.0f}",
+            f"{part.output_tokens:.0f}",
+            f"{part.usd * 1000:.2f}",
+            f"{part.usd * sampled_a_day:.2f}",
+        )
+    return table
