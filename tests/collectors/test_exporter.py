@@ -747,5 +747,6 @@ def test_app_feels_nothing(exporting: Exporting, running: Running, tmp_path: Pat
         found = {name: latencies(App(SimpleSpanProcessor(exporter)), 500) for name, exporter in exporters.items()}
         for exporter in exporters.values():
             exporter.shutdown()
-    assert {} == {name: median(times) for name, times in found.items() if median(times) > bare + 0.002}
-    assert {} == {name: max(times) for name, times in found.items() if max(times) > 0.5}
+    # Waiting for one of them would take seconds; a busy machine takes tens of milliseconds now and then.
+    assert {} == {name: median(times) for name, times in found.items() if median(times) > bare + 0.05}
+    assert {} == {name: max(times) for name, times in found.items() if max(times) > 3.0}
