@@ -20,14 +20,15 @@ _READY_SPANS = 120_000
 
 
 class Bodies:
-    """Export requests of `spans` spans; every one has trace ids of its own, patched into one template."""
+    """Export requests of `spans` spans; every one has trace and span ids of its own, patched into one template."""
 
     def __init__(self, spans: int, *, compress: bool) -> None:
         request = template(spans // SPANS_PER_TURN)
         self.spans = spans // SPANS_PER_TURN * SPANS_PER_TURN
         self.template = request.SerializeToString()
-        ids = {span.trace_id for scope in request.resource_spans[0].scope_spans for span in scope.spans}
-        self._places = [places(self.template, trace_id) for trace_id in ids]
+        made = request.resource_spans[0].scope_spans[0].spans
+        ids = {span.trace_id for span in made} | {span.span_id for span in made}
+        self._places = [(len(one), places(self.template, one)) for one in ids]
         # Compressing costs five times what the server takes for the whole request, so it is done beforehand.
         packed = [gzip.compress(self._fresh(), 1) for _ in range(_READY_SPANS // self.spans if compress else 0)]
         self._ready = itertools.cycle(packed) if compress else None
@@ -38,10 +39,10 @@ class Bodies:
 
     def _fresh(self) -> bytes:
         body = bytearray(self.template)
-        for at in self._places:
-            fresh = os.urandom(16)
+        for size, at in self._places:
+            fresh = os.urandom(size)
             for place in at:
-                body[place : place + 16] = fresh
+                body[place : place + size] = fresh
         return bytes(body)
 
 
@@ -141,10 +142,11 @@ class HttpClient(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Answer the waiting call once the reply is complete; success has no body."""
+        """Answer the waiting call once the reply is complete."""
         self._seen += data
         head, end, rest = self._seen.partition(b"\r\n\r\n")
-        if end and len(rest) >= int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]):
+        length = head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]
+        if end and (len(rest) >= int(length) if length else rest.endswith(b"0\r\n\r\n")):
             self._seen = b""
             self._answer.set_result(head.startswith(b"HTTP/1.1 200"))
 

@@ -185,7 +185,7 @@ async def measure(peer: Peer, shape: tuple[int, int, bool], *, seconds: float, p
     spans, connections, compress = shape
     bodies = Bodies(spans, compress=compress)
     with Serving(peer) as serving:
-        head = b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n" + peer.headers
+        head = b"POST /v1/traces HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-protobuf\r\n" + peer.headers
         head += (b"Content-Encoding: gzip\r\n" if compress else b"") + b"Content-Length: %d\r\n\r\n"
         loop = asyncio.get_running_loop()
         clients = [
@@ -200,7 +200,8 @@ async def measure(peer: Peer, shape: tuple[int, int, bool], *, seconds: float, p
             while time.perf_counter() - began < seconds:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(seconds + patience):
-                        answered += bodies.spans * await client.call(bodies.next())
+                        good = await client.call(bodies.next())
+                        answered += bodies.spans * good
 
         await asyncio.gather(*(keep_busy(client) for client in clients))
         acknowledged = answered / (time.perf_counter() - began)
