@@ -6,7 +6,7 @@ import ssl
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, TypeAlias, cast
 
@@ -27,6 +27,8 @@ _CLOSE = timedelta(seconds=2)
 _RECONNECT_AT_MOST = timedelta(seconds=5)
 _HEARTBEAT_AT_MOST = timedelta(seconds=3)
 _FRAME_OVERHEAD = 64 * 1024
+_FETCH_BYTES = 16 * 1024 * 1024
+"""Of compressed records that one broker sends at once; kafka-python's own 50 MB may unpack to ten times that."""
 _REBALANCING = "<rebalancing>"
 
 
@@ -38,7 +40,7 @@ class Security:
     context: ssl.SSLContext | None = None
     mechanism: str | None = None
     username: str | None = None
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
 
 
 def security(config: Config) -> Security:
@@ -130,6 +132,7 @@ def consumer(config: Config, security: Security) -> Iterator[Connection]:
                 heartbeat_interval_ms=min(_ms(_HEARTBEAT_AT_MOST), session_ms // 3),
                 max_poll_interval_ms=_ms(config.max_poll_interval),
                 max_poll_records=config.max_records,
+                fetch_max_bytes=_FETCH_BYTES,
                 metadata_max_age_ms=_ms(config.reopen_after),
                 metrics_enabled=False,
                 **_shared(config, security),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -35,7 +35,7 @@ class DeadLetters:
     ) -> None:
         self.topic = topic
         self.missing = False
-        """Whether there is no such topic; then nothing is copied, since sending would wait for it in vain."""
+        """Whether there was no such topic when last looked for; then nothing is copied."""
         self._open, self._status, self._timeout = producer, status, timeout
         self._producer: Producer | None = None
         self._closing = ExitStack()
@@ -61,6 +61,14 @@ class DeadLetters:
         for one in copied:
             self._status.copied(done=one)
         if all(copied):
+            self._status.pass_over("dead_letter")
+
+    def look(self, names: Collection[str]) -> None:
+        """Note whether the topic is one of `names`, the topics there are."""
+        self.missing = self.topic not in names
+        if self.missing:
+            self._status.stand("dead_letter", f"no topic {self.topic}, or none that we may see")
+        else:
             self._status.pass_over("dead_letter")
 
     def close(self) -> None:

@@ -22,17 +22,33 @@ _MEMBER = "<stable>"
 
 
 class Lookout:
-    """Looks up lag, membership and topics every `check_every`."""
+    """Looks up lag, membership and topics every `check_every`.
+
+    Args:
+        connection: that reads `topics`.
+        config: says how often, and with what patience.
+        topics: that were there when it was opened.
+        absent: that were not.
+        offsets: how far they are durable.
+        status: what is told of it.
+    """
 
     def __init__(
-        self, connection: Connection, config: Config, topics: Sequence[str], offsets: Offsets, status: Status
+        self,
+        connection: Connection,
+        config: Config,
+        *,
+        topics: Sequence[str],
+        absent: Collection[str],
+        offsets: Offsets,
+        status: Status,
     ) -> None:
-        self._connection, self._config, self._topics = connection, config, topics
+        self._connection, self._config = connection, config
+        self._topics, self._absent = topics, frozenset(absent)
         self._offsets, self._status = offsets, status
         self._every = config.check_every.total_seconds()
         self._next = time.monotonic() + self._every
         self._member_at = time.monotonic()
-        self._absent = set(config.topics).difference(topics)
         self.looked = False
         """Whether the cluster has answered since the consumer was opened."""
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from collectors._kafka_client import Connection
@@ -35,7 +36,7 @@ _UNPOLLED, _HELD_EVERY = timedelta(seconds=1), timedelta(milliseconds=200)
 """A batch that is not durable after this long has us poll beside it, this often, so that no rebalance is held up."""
 _REBALANCE_AT_MOST = timedelta(seconds=10)
 """Or three sessions. Our members hold none up for so long; if others do, joining once more does no harm."""
-_COMMIT_EVERY, _COMMIT_AGAIN = timedelta(seconds=1), timedelta(seconds=5)
+_COMMIT_EVERY, _COMMIT_AGAIN = timedelta(seconds=1), timedelta(seconds=2)
 _SHORTEST_RETRY, _LONGEST_RETRY = timedelta(seconds=1), timedelta(seconds=10)
 
 Put = Callable[[Sequence[Fragment]], "Future[None]"]
@@ -51,8 +52,9 @@ class Session:
         self,
         connection: Connection,
         config: Config,
-        topics: Sequence[str],
         *,
+        topics: Sequence[str],
+        absent: Collection[str],
         put: Put,
         dead_letters: DeadLetters | None,
         status: Status,
@@ -66,7 +68,7 @@ class Session:
         self._status, self._shutdown, self._clock, self._since = status, shutdown, clock, since
         self._offsets = Offsets()
         self._rebalances = Rebalances(self._consumer, self._offsets, status)
-        self.lookout = Lookout(connection, config, topics, self._offsets, status)
+        self.lookout = Lookout(connection, config, topics=topics, absent=absent, offsets=self._offsets, status=status)
         self._polled_at = self._settled_at = time.monotonic()
         self._rebalance_at_most = min(_REBALANCE_AT_MOST, 3 * config.session_timeout)
         self._commit_at = 0.0
@@ -134,7 +136,7 @@ class Session:
 
         if fragments and not self._insist(lambda: self._keep(fragments), wanted):
             return
-        if unreadable and dead_letters and not self._insist(lambda: dead_letters.copy(unreadable), wanted):
+        if unreadable and dead_letters and not self._insist(lambda: self._copy(unreadable, dead_letters), wanted):
             return
         for record, reading in readings:
             size = len(record.value or b"")
@@ -184,6 +186,15 @@ class Session:
             kept.cancel()
             raise Retryable("the sink did not answer in time")
         kept.result()
+
+    def _copy(self, unreadable: Sequence[Unreadable], dead_letters: DeadLetters) -> None:
+        try:
+            dead_letters.copy(unreadable)
+        except Retryable:
+            # Sending to a topic that was deleted fails as sending to a silent broker does.
+            with suppress(errors.RetriableError):
+                dead_letters.look(self._connection.topics(PATIENCE))
+            raise
 
     def _wait(self, ready: threading.Event, patience: timedelta) -> None:
         """Wait for `ready`, and poll meanwhile if that takes long."""

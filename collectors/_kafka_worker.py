@@ -87,17 +87,18 @@ class Worker:
         names = connection.topics(PATIENCE)
         self._status.answered()
         present = tuple(topic for topic in self._config.topics if topic in names)
-        self._tell_absent([topic for topic in self._config.topics if topic not in names])
+        absent = [topic for topic in self._config.topics if topic not in names]
+        self._tell_absent(absent)
         if self._dead_letters is not None:
-            self._dead_letters.missing = self._dead_letters.topic not in names
-            if self._dead_letters.missing:
-                self._status.stand("dead_letter", f"no topic {self._dead_letters.topic}, or none that we may see")
+            self._dead_letters.look(names)
+            absent += [self._dead_letters.topic] if self._dead_letters.missing else []
         if not present:
             return self._config.check_every
         session = Session(
             connection,
             self._config,
-            present,
+            topics=present,
+            absent=absent,
             put=self._put,
             dead_letters=self._dead_letters,
             status=self._status,

@@ -18,7 +18,7 @@ from monitor.spans import instant
 
 if TYPE_CHECKING:
     from tests.collectors.conftest import MakeRequest
-    from tests.collectors.kafka.conftest import Scene
+    from tests.collectors.kafka.conftest import Scene, Switch
 
 
 def records(shared: Path, case: str) -> list[tuple[int, bytes | None, bytes | None]]:
@@ -190,25 +190,55 @@ def test_large_record(scene: Scene, make_request: MakeRequest) -> None:
     assert 6 == len(scene.spans())
 
 
-@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
-def test_compression(scene: Scene, compression: str, turn_pb: bytes) -> None:
+def test_compression(scene: Scene, make_request: MakeRequest) -> None:
     """With rag-monitor[kafka], every compression is read."""
     topic = scene.topic()
     running = scene.start(topic)
-    scene.produce(topic, turn_pb, compression=compression)
-    running.await_records(1)
-    assert 3 == len(scene.spans())
+    for number, compression in enumerate((None, "gzip", "snappy", "lz4", "zstd"), 1):
+        body = make_request(1, first=number, text="fee " * 500).SerializeToString()
+        scene.produce(topic, body, compression=compression)
+    running.await_records(5)
+    assert [1, 2, 3, 4, 5] == scene.traces()
 
 
 def test_absent_dead_letters(scene: Scene) -> None:
-    """Where there is no topic for dead letters, health says so, nothing waits, and none is created."""
-    topic = scene.topic()
-    running = scene.start(topic, dead_letter="nowhere")
-    scene.produce(topic, b"junk")
+    """Without a topic for dead letters nothing waits and health says so; it is used once it is there, until it goes."""
+    topic, letters = scene.topic(), "letters"
+    running = scene.start(topic, dead_letter=letters)
+    scene.produce(topic, b"junk 1")
     running.await_records(1)
-    assert {"dead_letter": "no topic nowhere, or none that we may see"} == running.health
+    assert {"dead_letter": "no topic letters, or none that we may see"} == running.health
     assert {"not_copied": 1} == running.stats.dead_letters
     scene.await_committed(topic, 1)
+    scene.broker.create_topic(letters, partitions=1, configuration={})
+    running.await_well()
+    scene.produce(topic, b"junk 2")
+    running.await_records(2)
+    assert [b"junk 2"] == [record.value for record in scene.consume(letters, 1)]
+    with scene.broker.admin() as admin:
+        admin.delete_topics([letters])
+        wait_until(lambda: letters not in admin.list_topics(), "the topic to go", seconds=10)
+    scene.produce(topic, b"junk 3")
+    running.await_records(3, seconds=40)
+    assert {"not_copied": 2, "copied": 1} == running.stats.dead_letters
+    scene.await_committed(topic, 3)
+
+
+def test_dead_letters_wait(scene: Scene, switch: Switch, turn_pb: bytes) -> None:
+    """While the cluster does not take a dead letter, no offset passes it; it is copied in the end."""
+    topic, letters = scene.topic(), scene.topic()
+    switch.gate.clear()
+    running = scene.start(topic, through=switch, dead_letter=letters, reopen_after="60s")
+    scene.produce(topic, b"junk", turn_pb)
+    wait_until(lambda: switch.waiting, "the good record to be on its way into the store", seconds=10)
+    scene.broker.freeze()
+    switch.gate.set()
+    wait_until(lambda: running.stats.refusals, "copying to fail", seconds=20)
+    assert ({}, 3) == (running.stats.records, len(scene.spans()))
+    scene.broker.thaw()
+    running.await_records(2)
+    assert [b"junk"] == [record.value for record in scene.consume(letters, 1)]
+    scene.await_committed(topic, 2)
 
 
 def test_transactions(scene: Scene, make_request: MakeRequest) -> None:

@@ -1,0 +1,99 @@
+"""What a collector says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from collectors._kafka_record import Reading
+from collectors._kafka_status import Status
+from monitor.errors import MalformedPayload
+
+
+class Time:
+    """A clock that stands until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
+        self.seconds = 0.0
+
+    def pass_by(self, seconds: float) -> None:
+        """Let `seconds` go by."""
+        self.now += timedelta(seconds=seconds)
+        self.seconds += seconds
+
+    def status(self) -> Status:
+        """A status that goes by this clock."""
+        return Status(lambda: self.now, lambda: self.seconds)
+
+
+def test_silence(warned: Callable[[], list[str]]) -> None:
+    """A silent cluster is told with the time of its last answer, once however long it lasts, until it answers."""
+    time = Time()
+    status = time.status()
+    assert {"broker": "not connected yet"} == status.health()
+    status.answered()
+    time.pass_by(30)
+    assert timedelta(seconds=30) == status.silent("kafka:9092")
+    expected = "no answer from kafka:9092 since 2026-05-04T10:00:00Z"
+    assert {"broker": expected} == status.health()
+    time.pass_by(30)
+    assert timedelta(seconds=60) == status.silent("kafka:9092") == status.stats().silent_for
+    assert [f"kafka: broker: {expected}"] == warned()
+    status.answered()
+    assert ({}, timedelta(0)) == (status.health(), status.stats().silent_for)
+
+
+def test_stuck() -> None:
+    """A thread that does not come back for over a minute is told of; one that has ended is not."""
+    time = Time()
+    status = time.status()
+    status.answered()
+    status.alive()
+    time.pass_by(60)
+    assert {} == status.health()
+    time.pass_by(1)
+    assert {"client": "the Kafka client has not come back for 60 s; restart"} == status.health()
+    status.alive()
+    assert {} == status.health()
+    time.pass_by(100)
+    status.ended()
+    assert {} == status.health()
+
+
+def test_unreadable_once_a_minute(warned: Callable[[], list[str]]) -> None:
+    """However many records cannot be read, the log has a line a minute, with their number and where the last lies."""
+    time = Time()
+    status = time.status()
+    error = MalformedPayload("the body is not JSON", reason="not_json")
+    for offset in range(5):
+        status.unreadable(error, f"chats, partition 0, offset {offset}", size=10)
+        time.pass_by(20)
+    line = "kafka: {} unreadable records skipped, the last at chats, partition 0, offset {}: the body is not JSON"
+    assert [f"{line} (not_json)".format(*numbers) for numbers in ((1, 0), (3, 3))] == warned()
+    assert ({"not_json": 5}, 50) == (status.stats().records, status.stats().record_bytes)
+
+
+def test_counts() -> None:
+    """What is kept, rejected and ignored adds up."""
+    status = Time().status()
+    status.kept(Reading(outcome="accepted", rejected={"trace_id": 2}, ignored=3), size=100)
+    status.kept(Reading(outcome="accepted", rejected={"trace_id": 1, "span_id": 1}), size=100)
+    status.kept(Reading(outcome="tombstone"), size=0)
+    stats = status.stats()
+    assert ({"accepted": 2, "tombstone": 1}, 200) == (stats.records, stats.record_bytes)
+    assert ({"trace_id": 3, "span_id": 1}, {"log_records": 3}) == (stats.rejected, stats.ignored)
+
+
+def test_problems_settle(warned: Callable[[], list[str]]) -> None:
+    """A problem stands until it is taken back, and is logged anew only if its reason is new."""
+    status = Time().status()
+    status.answered()
+    status.stand("codec", "zstd needs zstandard")
+    status.stand("codec", "zstd needs zstandard")
+    status.stand("topics", "no topic chats")
+    status.settled()
+    assert {"topics": "no topic chats"} == status.health()
+    status.stand("codec", "zstd needs zstandard")
+    codec, topics = "kafka: codec: zstd needs zstandard", "kafka: topics: no topic chats"
+    assert [codec, topics, codec] == warned()
