@@ -48,7 +48,7 @@ def monitors() -> Iterator[dict[str, tuple[str, str]]]:
     """Yield where to send, by state of the monitor."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        command = [sys.executable, str(HERE / "_ingest_servers.py"), "http", str(folder / "live.db")]
+        command = [sys.executable, str(HERE / "_ingest_servers.py"), "http", f"sqlite:///{folder / 'live.db'}"]
         live = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE))
         stack.callback(live.terminate)
         port = int(live.stdout.readline())
