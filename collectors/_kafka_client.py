@@ -27,6 +27,8 @@ _CLOSE = timedelta(seconds=2)
 _RECONNECT_AT_MOST = timedelta(seconds=5)
 _HEARTBEAT_AT_MOST = timedelta(seconds=3)
 _FRAME_OVERHEAD = 64 * 1024
+_FETCH_WAIT = timedelta(milliseconds=250)
+"""For records; the broker answers nothing else on the connection meanwhile, such as how far its partitions reach."""
 _FETCH_BYTES = 16 * 1024 * 1024
 """Of compressed records that one broker sends at once; kafka-python's own 50 MB may unpack to ten times that."""
 _REBALANCING = "<rebalancing>"
@@ -133,6 +135,7 @@ def consumer(config: Config, security: Security) -> Iterator[Connection]:
                 max_poll_interval_ms=_ms(config.max_poll_interval),
                 max_poll_records=config.max_records,
                 fetch_max_bytes=_FETCH_BYTES,
+                fetch_max_wait_ms=_ms(_FETCH_WAIT),
                 metadata_max_age_ms=_ms(config.reopen_after),
                 metrics_enabled=False,
                 **_shared(config, security),

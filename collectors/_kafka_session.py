@@ -89,7 +89,7 @@ class Session:
                     self._deliver_all(polled)
                 self._begin()
                 self._commit()
-                if self.lookout.due():
+                if self.lookout.due() and not self._shutdown.asked.is_set():
                     self._reach_positions()
                     self.lookout.look()
         finally:

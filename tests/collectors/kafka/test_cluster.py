@@ -169,18 +169,6 @@ def test_only_absent_topics(scene: Scene) -> None:
     assert scene.broker.running
 
 
-def test_new_partitions(scene: Scene, bodies: Bodies) -> None:
-    """Partitions that are added to a topic are read from their beginning."""
-    topic = scene.topic()
-    running = scene.start(topic, reopen_after="2s")
-    wait_until(lambda: running.stats.partitions == 1, "the partition", seconds=10)
-    with scene.broker.admin() as admin:
-        admin.create_partitions({topic: 3})
-    scene.produce(topic, *bodies(1, 5), partition=2)
-    running.await_records(5)
-    wait_until(lambda: running.stats.partitions == 3, "all partitions", seconds=10)
-
-
 def test_k06_missing_codec(scene: Scene, bodies: Bodies, guard: Guard, tmp_path: Path) -> None:
     """Without zstandard, zstd records are waited for, idly and with the package's name; with it, none was skipped."""
     topic = scene.topic()

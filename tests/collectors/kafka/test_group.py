@@ -155,7 +155,7 @@ def test_everything_at_once(
     topic, records = scene.topic(PARTITIONS), 900 * SCALE
     first, second = join(topic, database), join(topic, database)
     await_partitions(first, second)
-    load = Load(scene.broker, topic, make_request, records=records, rate=100)
+    load = Load(scene.broker, topic, make_request, records=records, rate=150)
     load.await_sent(records // 8)
     third = join(topic, database)
     wait_until(lambda: third.last.get("partitions") == 1, "the third member", seconds=30)
