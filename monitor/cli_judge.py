@@ -27,13 +27,16 @@ from monitor.judging.judges import Judges
 from monitor.judging.metric import load, load_all
 from monitor.judging.offline import GroundednessProxy
 from monitor.judging.prices import price_of
+from monitor.judging.verdicts import JUDGE_INJECTION
 from monitor.labelled import Labelled, Measured, measure, read
-from monitor.model import Turn
+from monitor.model import OpinionKind, Turn
 from monitor.parts import build_judge, build_metrics, build_prices, open_existing
 from monitor.ports import Metric
 from monitor.settings import Settings
+from monitor.show import rfc3339
 from monitor.stages.sample import unmet
 from monitor.statistics.agreement import Share
+from monitor.steady import Steady, steadiness
 from monitor.store.sql import SqlStore
 
 _FAILED = 1
@@ -145,6 +148,52 @@ def cost(config: Path | None, store_url: str | None, form: str) -> None:
     click.echo(f"predicted: ${a_day:.2f} a day, ${a_day * _MONTH_DAYS:.2f} in {_MONTH_DAYS} days")
     budget = settings.judge.budget
     click.echo(f"spent: ${today:.2f} today{_of(budget.daily_usd)}, ${month:.2f} this month{_of(budget.monthly_usd)}")
+
+
+@judge.command(epilog=examples("rag-monitor judge steady", "rag-monitor judge steady --days 90 --format jsonl"))
+@CONFIG
+@STORE
+@click.option("--days", type=click.IntRange(min=1), default=30, show_default=True, help="How far to look back.")
+@FORMAT
+def steady(config: Path | None, store_url: str | None, days: int, form: str) -> None:
+    """Say how far the judge agrees with itself, and a new model behind its name with the old. Asks no judge."""
+    with _store(settings_of(config, store_url)) as store:
+        found = steadiness(store.opinions(since=utc_now() - timedelta(days=days)))
+    if form == "jsonl":
+        for part in found:
+            click.echo(orjson.dumps(_steady(part)).decode())
+    else:
+        Console(width=_WIDTH).print(_steady_table(found))
+
+
+@judge.command(epilog=examples("rag-monitor judge injections", "rag-monitor judge injections --limit 5"))
+@CONFIG
+@STORE
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
+@FORMAT
+def injections(config: Path | None, store_url: str | None, limit: int, form: str) -> None:
+    """List turns whose text speaks to whoever judges it, newest first. Asks no judge."""
+    with _store(settings_of(config, store_url)) as store:
+        verdicts = store.flagged(JUDGE_INJECTION, limit=limit)
+    table = Table(title="Turns that speak to the judge; times in UTC", title_justify="left")
+    for column in ("turn", "judged", "metric", "score", "defect"):
+        table.add_column(column)
+    for verdict in verdicts:
+        job, finding = verdict.job, verdict.finding
+        row = {
+            "turn_id": job.turn_id,
+            "judged_at": rfc3339(verdict.judged_at),
+            "metric": job.metric,
+            "score": finding.score,
+            "defect": finding.defect,
+        }
+        if form == "jsonl":
+            click.echo(orjson.dumps(row).decode())
+        table.add_row(
+            job.turn_id, f"{verdict.judged_at:%Y-%m-%d %H:%M}", job.metric, str(finding.score), str(finding.defect)
+        )
+    if form == "table":
+        Console(width=_WIDTH).print(table)
 
 
 def _spread(turns: Sequence[Turn]) -> Sequence[Turn]:
@@ -287,6 +336,40 @@ def _agreement_table(metric: str, found: Sequence[Measured]) -> Table:
 
 def _share(share: Share | None) -> str:
     return f"{share.value:.0%} ({share.lower:.0%} to {share.upper:.0%})" if share else ""
+
+
+def _steady(part: Steady) -> dict[str, object]:
+    return {
+        "kind": part.kind.value,
+        "metric": part.metric,
+        "rubric_id": part.rubric_id,
+        "judge_model": part.model,
+        "fingerprint": part.fingerprint,
+        "turns": part.agreement.turns,
+        "agreed": part.agreement.agreed.value if part.agreement.agreed else None,
+        "kappa": part.agreement.kappa,
+        "shift": part.shift,
+        "shift_lower": part.shift_lower,
+        "shift_upper": part.shift_upper,
+    }
+
+
+def _steady_table(found: Sequence[Steady]) -> Table:
+    table = Table(title="Second opinions against first verdicts, 95 % intervals", title_justify="left")
+    columns = ("what", "metric", "judged by", "turns", "agree on defects", "kappa", "shift of the score")
+    for column in columns:
+        table.add_column(column, justify="left" if column in columns[:3] else "right", no_wrap=True)
+    for part in found:
+        table.add_row(
+            "asked again at once" if part.kind is OpinionKind.REPEAT else "another model answers",
+            part.metric,
+            part.model,
+            str(part.agreement.turns),
+            _share(part.agreement.agreed),
+            "" if part.agreement.kappa is None else f"{part.agreement.kappa:.2f}",
+            "" if part.shift is None else f"{part.shift:+.2f} ({part.shift_lower:+.2f} to {part.shift_upper:+.2f})",
+        )
+    return table
 
 
 def _forecast(part: Forecast, sampled_a_day: float) -> dict[str, object]:

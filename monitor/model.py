@@ -140,6 +140,21 @@ class Reason(StrEnum):
     """A fault of ours; the log names it."""
 
 
+FAILURES = frozenset(
+    {
+        Reason.CONTENT_FILTER,
+        Reason.REFUSED,
+        Reason.UNREADABLE,
+        Reason.TRUNCATED,
+        Reason.TIMEOUT,
+        Reason.REJECTED,
+        Reason.UNAVAILABLE,
+        Reason.INTERNAL,
+    }
+)
+"""Reasons why a turn that was to be judged was not, though it carries all that is needed: it may well be a defect."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One (turn, metric) that was sampled and waits for its verdict."""
@@ -258,6 +273,43 @@ class Spend:
             input_tokens=self.input_tokens - other.input_tokens,
             output_tokens=self.output_tokens - other.output_tokens,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeVersion:
+    """Which model really answers behind a judge's name: an alias may move to another one overnight."""
+
+    judge: str
+    """The judge's name, as configured."""
+    model: str
+    """As the endpoint returned it."""
+    fingerprint: str = ""
+    """The endpoint's `system_fingerprint`; "" when it tells none."""
+
+
+class OpinionKind(StrEnum):
+    """Why a turn that has a verdict was judged again."""
+
+    REPEAT = "repeat"
+    """At once, by the same version: does the judge agree with itself?"""
+    ANCHOR = "anchor"
+    """After the version changed: does the new one agree with the old?"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opinion:
+    """A second verdict on a turn. It enters no rate: the first one stands."""
+
+    job: Job
+    """The first verdict's."""
+    kind: OpinionKind
+    version: JudgeVersion
+    """Who gave it."""
+    score: float | None
+    defect: bool
+    first_score: float | None
+    first_defect: bool
+    judged_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

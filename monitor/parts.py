@@ -119,6 +119,7 @@ def build_scorer(parts: Parts, *, clock: Clock, settings: ScoreSettings) -> Scor
         clock=clock,
         worker=parts.worker,
         budget=judge.budget,
+        second_opinions=judge.second_opinions,
     )
 
 

@@ -12,7 +12,21 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
 
-from monitor.model import ChatMessage, Finding, Job, Outcome, Reason, Reply, Rubric, Sampling, Spend, Turn, Verdict
+from monitor.model import (
+    ChatMessage,
+    Finding,
+    Job,
+    JudgeVersion,
+    Opinion,
+    Outcome,
+    Reason,
+    Reply,
+    Rubric,
+    Sampling,
+    Spend,
+    Turn,
+    Verdict,
+)
 from monitor.spans import Assembly, Decoded, Fragment, Role, Span, Step, StoredFragment
 from monitor.trends import Alert, AlertState, Baseline, Notification, Rollup, Series
 
@@ -306,8 +320,11 @@ class JobStore(Protocol):
     def sampling(self, turn_id: str) -> Sampling | None:
         """Return the decision about a turn with the jobs still open; None when none was recorded."""
 
-    def twins(self, jobs: Sequence[Job]) -> Mapping[Job, Verdict]:
-        """Return for each job the latest verdict by its rubric on a turn of equal content, while its text is kept."""
+    def about(self, jobs: Sequence[Job]) -> tuple[Mapping[str, Turn], Mapping[Job, Verdict]]:
+        """Return the jobs' turns by id, with their text; and for a job the latest verdict that would do for it.
+
+        That is one by its rubric on a turn of equal content, as long as its text is kept.
+        """
 
 
 class SpendStore(Protocol):
@@ -322,6 +339,29 @@ class SpendStore(Protocol):
 
     def spend(self, *, since: datetime, until: datetime) -> Spend:
         """Return what all workers spent on the UTC days from `since`, inclusive, to `until`, exclusive."""
+
+
+class OpinionStore(Protocol):
+    """How steady the judge is."""
+
+    def meet(self, version: JudgeVersion, *, now: datetime) -> JudgeVersion | None:
+        """Record that this version of a judge answers; the first time it does, return the one met last before it.
+
+        None when it was met before, by whatever process, or when no other was. So what is news is news once, and an
+        endpoint that alternates between two machines is none.
+        """
+
+    def anchors(self, rubric_ids: Sequence[str], *, before: JudgeVersion, limit: int) -> tuple[Verdict, ...]:
+        """Return the latest verdicts by these rubrics that the version gave and whose text is kept, newest first."""
+
+    def record_opinions(self, opinions: Sequence[Opinion]) -> None:
+        """Write second opinions; one of the same kind and version on the same verdict is kept once."""
+
+    def flagged(self, flag: str, *, limit: int) -> tuple[Verdict, ...]:
+        """Return the latest verdicts that carry a flag, newest first."""
+
+    def opinions(self, *, since: datetime) -> tuple[Opinion, ...]:
+        """Return second opinions from a moment on, oldest first; their jobs without content hash and probability."""
 
 
 class SeriesStore(Protocol):
@@ -376,7 +416,7 @@ class LeaseStore(Protocol):
         """Take or extend the lease; return whether `holder` has it now."""
 
 
-class Store(SpanStore, TurnStore, JobStore, SpendStore, SeriesStore, AlertStore, LeaseStore, Protocol):
+class Store(SpanStore, TurnStore, JobStore, SpendStore, OpinionStore, SeriesStore, AlertStore, LeaseStore, Protocol):
     """One database."""
 
     def key(self, name: str) -> bytes:

@@ -143,6 +143,15 @@ class EndpointSettings(Section):
     price costs nothing."""
 
 
+class SteadinessSettings(Section):
+    """What is asked of the judge again, to know how far it agrees with itself. It enters no rate."""
+
+    share: float = Field(default=0.02, ge=0, le=1)
+    """Of judged turns, those that are judged twice at once; a model at temperature 0 need not repeat itself."""
+    anchors: int = Field(default=200, ge=0)
+    """Verdicts of each metric that are judged again when the endpoint begins to answer with another model."""
+
+
 class JudgeSettings(EndpointSettings):
     """Who judges."""
 
@@ -152,6 +161,7 @@ class JudgeSettings(EndpointSettings):
     """Asked about turns that the judge refuses, filters or answers unreadably; with the same `model` it also takes over
     while the judge cannot be reached."""
     budget: BudgetSettings = BudgetSettings()
+    second_opinions: SteadinessSettings = SteadinessSettings()
 
 
 class ScoreSettings(Section):

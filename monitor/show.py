@@ -12,9 +12,9 @@ import orjson
 from rich.table import Table
 from rich.text import Text
 
-from monitor.model import Turn
+from monitor.model import FAILURES, Turn
 from monitor.spans import EPOCH
-from monitor.statistics.rates import wilson_rate
+from monitor.statistics.rates import bounds, wilson_rate
 from monitor.summary import subject
 from monitor.trends import Alert, Rollup, Sums
 
@@ -139,12 +139,22 @@ def trend_line(row: TrendRow) -> str:
             "lower": rate.lower if rate else None,
             "upper": rate.upper if rate else None,
             "confidence": rate.confidence if rate else None,
+            "bounds": _bounds(row, rate.value if rate else 0.0),
             "mean_score": row.sums.sws / row.sums.sw if row.sums.n else None,
             "input_tokens": row.sums.input_tokens,
             "output_tokens": row.sums.output_tokens,
             "cost_usd": row.sums.cost_usd,
         }
     )
+
+
+def _bounds(row: TrendRow, share: float) -> dict[str, object] | None:
+    """Return how far the rate could be off if the turns whose judging failed all passed, or all were defects."""
+    failed = sum(count for reason, count in row.unscored.items() if reason in FAILURES)
+    if not failed:
+        return None
+    lower, upper = bounds(share, row.sums.n, failed)
+    return {"failed": failed, "lower": lower, "upper": upper}
 
 
 def trend_table(rows: Sequence[TrendRow]) -> Table:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self
 
+import httpx2
 import openai
 from openai import AsyncOpenAI, Omit, omit
 from openai.types.chat import ChatCompletionMessageParam
@@ -27,6 +28,7 @@ from monitor.judging.capabilities import REASONING_HEADROOM, Capabilities, schem
 from monitor.judging.completion import read
 from monitor.judging.content_filter import severities
 from monitor.judging.prices import KNOWN, Price, price_of
+from monitor.judging.transport import AioHttpTransport
 from monitor.model import ChatMessage, Reply
 
 _SEED = 7
@@ -84,6 +86,7 @@ class OpenAIJudge:
             base_url=base_url or "https://api.openai.com/v1",
             max_retries=0,
             timeout=timeout.total_seconds(),
+            http_client=httpx2.AsyncClient(transport=AioHttpTransport(), timeout=None),
         )
 
     @property

@@ -12,6 +12,7 @@ from datetime import timedelta
 from types import MappingProxyType
 
 from monitor.errors import Rejected, UnreadableReply
+from monitor.judging import injection
 from monitor.judging.claim_metric import ClaimMetric, Question
 from monitor.judging.quoting import CONTEXT_TRUNCATED, fit, tokens
 from monitor.judging.together import together
@@ -76,7 +77,8 @@ async def converse(metrics: Sequence[Metric], turn: Turn, judge: Judge) -> tuple
         if Reason.TRUNCATED in readings.results and budget == lead.max_output_tokens:
             budget *= 2
             continue
-        results = [_marked(result, cut=seen is not turn) for result in readings.results]
+        flags = injection.flags(turn) | ({CONTEXT_TRUNCATED} if seen is not turn else set())
+        results = [_marked(result, flags) for result in readings.results]
         return _answers(
             results,
             asked if seen is not turn else messages,
@@ -112,7 +114,8 @@ async def verify(metric: ClaimMetric, turn: Turn, judge: Judge) -> Answer:
         detail = str(rejected)
     else:
         try:
-            result = metric.conclude(asked, [metric.support(reply) for reply in replies])
+            found_ = metric.conclude(asked, [metric.support(reply) for reply in replies])
+            result = _marked(found_, injection.flags(turn))
         except UnreadableReply as error:
             result, detail = Reason.UNREADABLE, f"{error.reason}: {error}"
     messages = [message for question in asked for message in question.messages]
@@ -192,10 +195,8 @@ def _form(metric: Metric) -> str:
     return "Return only the JSON object, complete, and repeat nothing of the quoted data"
 
 
-def _marked(result: Finding | Reason, *, cut: bool) -> Finding | Reason:
-    if cut and isinstance(result, Finding):
-        return replace(result, flags=result.flags | {CONTEXT_TRUNCATED})
-    return result
+def _marked(result: Finding | Reason, flags: frozenset[str]) -> Finding | Reason:
+    return replace(result, flags=result.flags | flags) if flags and isinstance(result, Finding) else result
 
 
 def _repair(messages: Sequence[ChatMessage], problem: str, *, form: str) -> tuple[ChatMessage, ...]:

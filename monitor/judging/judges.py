@@ -17,7 +17,7 @@ from typing import Self
 from monitor.errors import Retryable
 from monitor.judging.dialogue import Answer, converse, joined
 from monitor.judging.pacing import PacedJudge
-from monitor.model import Finding, Reason, Spend, Turn
+from monitor.model import Finding, JudgeVersion, Reason, Spend, Turn
 from monitor.ports import Metric
 
 FALLBACK_JUDGE = "fallback_judge"
@@ -61,6 +61,11 @@ class Judges:
     def spent(self) -> Spend:
         """What all replies together cost."""
         return self._judge.spent + (self._fallback.spent if self._fallback else Spend())
+
+    @property
+    def version(self) -> JudgeVersion | None:
+        """Which model gave the judge's last reply; None before the first."""
+        return self._judge.version
 
     def health(self) -> Mapping[str, str]:
         """Return what is wrong with the endpoints, free of user text and secrets; empty when all is well."""

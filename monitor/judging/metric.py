@@ -13,7 +13,7 @@ from monitor.judging import reply as replies
 from monitor.judging.claim_metric import ClaimMetric
 from monitor.judging.front_matter import MetricSettings
 from monitor.judging.prompt_file import PromptFile, locate, read, shipped
-from monitor.judging.quoting import CONTEXT_TRUNCATED, clean, fence
+from monitor.judging.quoting import CONTEXT_TRUNCATED, clean, fence, tokens
 from monitor.judging.retrieval import read_intents, read_ranking
 from monitor.judging.schema import Json
 from monitor.judging.sentences import split
@@ -192,10 +192,6 @@ class PromptMetric:
         return Scale(low=self.settings.scale.min, high=self.settings.scale.max)
 
     @property
-    def _reads_answer(self) -> bool:
-        return bool({"sentences", "response"} & self.prompt.user.names)
-
-    @property
     def _sentences_only(self) -> bool:
         return {metric.reply for metric in self.prompt.front.metrics.values()} == {"sentences"}
 
@@ -217,20 +213,23 @@ class PromptMetric:
             "document": context,
             "claim": response,
         }
-        documents = [
-            {
-                "id": name,
-                "title": clean(citation.title or "", mark),
-                "content": content,
-                "rank": str(citation.rank or place),
-                "source": clean(citation.source or "", mark),
-            }
-            for place, (citation, name, content) in enumerate(
-                zip(turn.citations or (), self._ids(turn), contents, strict=True), start=1
-            )
-        ]
-        sentences = [{"n": str(n), "text": text} for n, text in enumerate(self._sentences(turn), start=1)]
-        return values, {"documents": documents, "sentences": sentences}
+        lists: dict[str, list[dict[str, str]]] = {}
+        if "documents" in self.prompt.user.names:
+            lists["documents"] = [
+                {
+                    "id": name,
+                    "title": clean(citation.title or "", mark),
+                    "content": content,
+                    "rank": str(citation.rank or place),
+                    "source": clean(citation.source or "", mark),
+                }
+                for place, (citation, name, content) in enumerate(
+                    zip(turn.citations or (), self._ids(turn), contents, strict=True), start=1
+                )
+            ]
+        if "sentences" in self.prompt.user.names:
+            lists["sentences"] = [{"n": str(n), "text": text} for n, text in enumerate(self._sentences(turn), start=1)]
+        return values, lists
 
     def _ids(self, turn: Turn) -> tuple[str, ...]:
         """Return the names by which the judge is told of the documents: their ids, told apart where they are equal."""
@@ -242,13 +241,17 @@ class PromptMetric:
         return split(clean(turn.response or "", mark), limit=self.prompt.front.params.max_sentences)
 
     def _contents(self, turn: Turn) -> tuple[tuple[str, ...], bool]:
-        """Return the documents' text within the budget, and whether any was cut."""
+        """Return the documents' text within the budget, and whether any was cut; nothing when the prompt shows none."""
+        names = self.prompt.user.names
+        if not {"documents", "context", "document"} & names:
+            return (), False
         mark = fence(self.fence_key, turn.turn_id)
         whole = tuple(clean(citation.content or "", mark) for citation in turn.citations or ())
-        texts = (*self._sentences(turn), clean(turn.query or "", mark)) if self._reads_answer else (turn.query or "",)
-        fitted = shorten(whole, texts, self.prompt.front.params.max_document_tokens)
-        shown = bool({"documents", "context", "document"} & self.prompt.user.names)
-        return fitted, shown and fitted != whole
+        budget = self.prompt.front.params.max_document_tokens
+        if sum(map(tokens, whole)) <= budget:
+            return whole, False
+        nearest = self._sentences(turn) if {"sentences", "response", "claim"} & names else ()
+        return shorten(whole, (*nearest, clean(turn.query or "", mark)), budget), True
 
 
 def _told_apart(ids: Sequence[str]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from monitor.judging import words
+from monitor.judging.injection import flags
 from monitor.judging.lexical import Sentence, cover
 from monitor.model import ChatMessage, Detail, Finding, Reason, Reply, Rubric, Turn
 
@@ -73,6 +74,7 @@ class GroundednessProxy:
             defect=score < THRESHOLD,
             reason=f"sentence {worst.index}: {worst.documented:.0%} of its words are in the documents",
             details=tuple(_detail(sentence) for sentence in coverage.sentences),
+            flags=flags(turn),
         )
 
 

@@ -17,7 +17,7 @@ from monitor.errors import MonitorError, Paused, RateLimited, Rejected, Retryabl
 from monitor.judging.breaker import Breaker
 from monitor.judging.limiter import Limiter
 from monitor.judging.quoting import tokens
-from monitor.model import ChatMessage, Reply, Spend
+from monitor.model import ChatMessage, JudgeVersion, Reply, Spend
 from monitor.ports import Endpoint
 
 PATIENCE = timedelta(seconds=60)
@@ -49,6 +49,8 @@ class PacedJudge:
         """How often the endpoint asked for a pause."""
         self.spent = Spend()
         """What all replies together cost, also those that no verdict came of."""
+        self.version: JudgeVersion | None = None
+        """Which model gave the last reply; None before the first."""
 
     @property
     def name(self) -> str:
@@ -127,6 +129,7 @@ class PacedJudge:
                 usd=reply.cost_usd, calls=1, input_tokens=reply.input_tokens, output_tokens=reply.output_tokens
             )
             self._unhinted = 0
+            self.version = JudgeVersion(judge=self.name, model=reply.model, fingerprint=reply.fingerprint or "")
             return reply
 
     async def _try(self, call: Callable[[], Awaitable[Reply]]) -> Reply:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from monitor.model import Spend
 from monitor.ports import Clock, SpendStore
 from monitor.settings import BudgetSettings
 from monitor.telemetry import Gauge
 
-_DAY = timedelta(days=1)
-_WRITE_EVERY = timedelta(seconds=10)
+_LOOK_EVERY, _WRITE_EVERY = 0.1, 10.0
 _ROUNDED_UP = 1 + 1e-9
 
 logger = logging.getLogger(__name__)
@@ -51,7 +52,8 @@ class Ledger:
         self._clock = clock
         self._day = _midnight(clock())
         self._before = Spend()
-        self._written: tuple[datetime, Spend] | None = None
+        self._written: tuple[float, Spend] | None = None
+        self._limited = budget.daily_usd is not None or budget.monthly_usd is not None
         self._totals = (0.0, 0.0)
         self._gone: str | None = None
 
@@ -63,18 +65,32 @@ class Ledger:
     async def look(self) -> str | None:
         """Write down what was spent, and return which budget is spent; None when there is some left.
 
-        Without a budget it writes every ten seconds only.
+        It writes ten times a second at most, and every ten seconds without a budget. In between, what this process has
+        spent since counts as well: others can have spent no more than their calls of a tenth of a second.
 
         Raises:
             StoreUnavailable: the database cannot serve us.
         """
-        limited = self._budget.daily_usd is not None or self._budget.monthly_usd is not None
-        now, spent = self._clock(), self._spent()
-        if not limited and spent == (self._written[1] if self._written else Spend()):
-            return None
-        if limited or self._written is None or now - self._written[0] >= _WRITE_EVERY:
+        spent = self._spent()
+        at, before = self._written or (-math.inf, Spend())
+        changed = self._limited or spent != before
+        due = time.monotonic() - at >= (_LOOK_EVERY if self._limited else _WRITE_EVERY)
+        if changed and (due or _midnight(self._clock()) != self._day):
             await self.write()
+        else:
+            self._judge_totals(since=spent.usd - before.usd)
         return self._gone
+
+    async def keep_up(self) -> None:
+        """Write down what was spent, if there is a budget: before the outcomes that it was spent on are written.
+
+        So a process that dies has at most its calls under way not in the books.
+
+        Raises:
+            StoreUnavailable: the database cannot serve us.
+        """
+        if self._limited:
+            await self.write()
 
     async def write(self) -> None:
         """Write down what was spent until now.
@@ -88,8 +104,8 @@ class Ledger:
             await self._record(self._day, spent - self._before)
             self._day, self._before = today, spent
         await self._record(today, spent - self._before)
-        self._written = (now, spent)
-        self._judge_totals()
+        self._written = (time.monotonic(), spent)
+        self._judge_totals(since=0.0)
 
     def gauges(self) -> tuple[Gauge, ...]:
         """Return budgets and what all processes have spent of them, as of the last look; empty without a budget."""
@@ -104,9 +120,9 @@ class Ledger:
     async def _record(self, day: datetime, spend: Spend) -> None:
         self._totals = await asyncio.to_thread(self._store.record_spend, self._worker, day=day, spend=spend)
 
-    def _judge_totals(self) -> None:
+    def _judge_totals(self, *, since: float) -> None:
         # Sums of thousands of tiny prices are a hair off; a budget is not for sale at that.
-        of_day, of_month = (total * _ROUNDED_UP for total in self._totals)
+        of_day, of_month = ((total + since) * _ROUNDED_UP for total in self._totals)
         gone: str | None = None
         if self._budget.monthly_usd is not None and of_month >= self._budget.monthly_usd:
             gone = f"the month's budget of ${self._budget.monthly_usd:g} is spent until the month ends (UTC)"

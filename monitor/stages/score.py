@@ -12,7 +12,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Protocol
@@ -21,11 +20,12 @@ from monitor.errors import ConfigError, Paused, RateLimited, Retryable, StoreUna
 from monitor.judging.dialogue import MOST_CALLS, Answer
 from monitor.judging.judges import Judges
 from monitor.judging.pacing import PATIENCE
-from monitor.model import Exchange, Finding, Job, Outcome, Reason, Spend, Turn, Unscored, Verdict
-from monitor.ports import Clock, JobStore, Metric, SpendStore, TurnStore
-from monitor.settings import BudgetSettings, ScoreSettings
+from monitor.model import Exchange, Job, Outcome, Reason, Spend, Turn, Verdict
+from monitor.ports import Clock, JobStore, Metric, OpinionStore, SpendStore, TurnStore
+from monitor.settings import BudgetSettings, ScoreSettings, SteadinessSettings
 from monitor.stages.ledger import Ledger
 from monitor.stages.settling import Settler, pause, unbroken
+from monitor.stages.steadiness import Steadiness
 from monitor.telemetry import Gauge
 
 COUNTERS: Mapping[str, str] = MappingProxyType(
@@ -37,6 +37,7 @@ COUNTERS: Mapping[str, str] = MappingProxyType(
         "judge_tokens_total": "Tokens of all replies and their prompts, by direction",
         "judge_cost_usd_total": "What all replies cost, by the configured prices",
         "judge_pauses_total": "Pauses the judge's endpoint asked for",
+        "judge_changes_total": "Times that another model, never met before, answered behind the judge's name",
     }
 )
 """What `Scorer.counters` reports, without the `rag_monitor_` prefix."""
@@ -49,20 +50,18 @@ BUDGET_GAUGES: Mapping[str, str] = MappingProxyType(
 )
 """What `Scorer.gauges` reports, without the `rag_monitor_` prefix."""
 
-CACHED = "cached"
-"""Flag: the verdict is that on a turn of equal content, and cost nothing."""
-
 _BATCH = 256
 _IDLE = timedelta(seconds=1)
 _GRACE = timedelta(seconds=20)
 _SLACK = timedelta(seconds=30)
+_GATHER_SECONDS = 0.02
 _RETIRE_EVERY = timedelta(minutes=1)
 _ORPHAN_RESTS = timedelta(hours=1)
 
 logger = logging.getLogger(__name__)
 
 
-class ScoredStore(TurnStore, JobStore, SpendStore, Protocol):
+class ScoredStore(TurnStore, JobStore, SpendStore, OpinionStore, Protocol):
     """What this stage needs of the store."""
 
 
@@ -80,6 +79,7 @@ class Scorer:
         clock: Clock,
         worker: str,
         budget: BudgetSettings,
+        second_opinions: SteadinessSettings,
     ) -> None:
         """Prepare.
 
@@ -92,6 +92,7 @@ class Scorer:
             clock: tells the time.
             worker: names this process and run of it, for what it spends.
             budget: what all processes may spend.
+            second_opinions: how much is asked again, to know how steady the judge is.
 
         Raises:
             ConfigError: a metric asks a judge and there is none.
@@ -109,8 +110,18 @@ class Scorer:
         # A lease that ends while its job is still being judged would have another worker pay for it again.
         self._lease = judge_timeout * max(2 * MOST_CALLS, settings.attempts) + 2 * PATIENCE + _SLACK
         self._asked: set[asyncio.Task[None]] = set()
-        self._settler = Settler(store, settings, clock=clock)
+        self._ended = asyncio.Event()
+        self._fault: BaseException | None = None
         self._ledger = Ledger(store, worker=worker, spent=self._spent, budget=budget, clock=clock)
+        self._settler = Settler(store, settings, clock=clock, before=self._ledger.keep_up)
+        self._steadiness = self._judge and Steadiness(
+            store,
+            self._judge,
+            {rubric_id: self._metrics[rubric_id] for rubric_id in self._calls},
+            settings=second_opinions,
+            clock=clock,
+            allowed=self._may_spend,
+        )
 
     async def run(self, stop: asyncio.Event, *, grace: timedelta = _GRACE) -> None:
         """Work until `stop` is set, then finish what was begun within `grace` and give the rest back.
@@ -120,6 +131,8 @@ class Scorer:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_working(self._compute, stop, grace))
             group.create_task(self._keep_working(self._ask, stop, grace))
+            if self._steadiness:
+                group.create_task(self._steadiness.watch(stop))
 
     async def drain(self) -> int:
         """Work off everything that is due now, also what becomes due meanwhile; return the number of jobs handled.
@@ -149,11 +162,15 @@ class Scorer:
             Gauge(name="judge_tokens_total", value=spent.output_tokens, labels={"direction": "output"}),
             Gauge(name="judge_cost_usd_total", value=spent.usd),
             Gauge(name="judge_pauses_total", value=self._judge.pauses if self._judge else 0),
+            *(self._steadiness.counters() if self._steadiness else ()),
         )
 
     def gauges(self) -> tuple[Gauge, ...]:
         """Return the numbers named in `BUDGET_GAUGES`, as of the last claim."""
         return self._ledger.gauges()
+
+    def _may_spend(self) -> bool:
+        return self._judge is not None and not self._judge.troubled and not self._ledger.gone
 
     def _spent(self) -> Spend:
         return self._judge.spent if self._judge else Spend()
@@ -187,17 +204,20 @@ class Scorer:
         return handled
 
     async def _compute_batch(self, jobs: Sequence[Job]) -> None:
-        await self._settler.finish(await asyncio.to_thread(lambda: [self._computed_outcome(job) for job in jobs]))
+        await self._settler.finish(await asyncio.to_thread(self._computed_outcomes, jobs))
 
-    def _computed_outcome(self, job: Job) -> Outcome:
-        turn = self._store.turn(job.turn_id)
+    def _computed_outcomes(self, jobs: Sequence[Job]) -> list[Outcome]:
+        turns, _ = self._store.about(jobs)
+        return [self._computed_outcome(job, turns.get(job.turn_id)) for job in jobs]
+
+    def _computed_outcome(self, job: Job, turn: Turn | None) -> Outcome:
         if (over := self._settler.over(job, turn)) or turn is None:
             return over or self._settler.unscored(job, Reason.EXPIRED)
         try:
             result = self._metrics[job.rubric_id].read(turn, None)
         except Exception as error:  # noqa: BLE001 -- the one around a worker's job; it is counted
             return self._settler.internal(job, error)
-        return self._outcome(job, Answer(result=result, exchange=Exchange()))
+        return self._settler.outcome(job, Answer(result=result, exchange=Exchange()))
 
     async def _ask(self, stop: asyncio.Event, grace: timedelta) -> int:
         """Judge what is due, `concurrency` calls at a time, until nothing is or `stop` is set; return how many.
@@ -217,12 +237,12 @@ class Scorer:
                     handled += await self._forgo(stop)
                     break
                 jobs = await self._claim(free, together=self._calls) if free > 0 else ()
-                self._asked |= {asyncio.create_task(self._handle(of_call, judge)) for of_call in self._by_call(jobs)}
+                await self._begin(jobs, judge)
                 handled += len(jobs)
-                if not self._asked:
+                if not self._asked and not jobs:
                     break
-                await self._settle(asyncio.FIRST_COMPLETED, within=_IDLE)
-            await self._settle(asyncio.ALL_COMPLETED, within=grace if stop.is_set() else None)
+                await self._some_end()
+            await self._all_end(within=grace if stop.is_set() else None)
         finally:
             await self._abandon()
         if handled:
@@ -233,11 +253,11 @@ class Scorer:
         """End what is due without asking, for the budget is spent; return how many jobs."""
         handled = 0
         while not stop.is_set() and (jobs := await self._claim(_BATCH, together=self._calls)):
-            twins = await asyncio.to_thread(self._store.twins, jobs)
+            _, twins = await asyncio.to_thread(self._store.about, jobs)
             detail = self._ledger.gone or ""
             await self._settler.finish(
                 [
-                    self._copied(job, twins[job])
+                    self._settler.copied(job, twins[job])
                     if job in twins
                     else self._settler.unscored(job, Reason.BUDGET, detail=detail)
                     for job in jobs
@@ -246,65 +266,92 @@ class Scorer:
             handled += len(jobs)
         return handled
 
-    async def _settle(self, when: str, *, within: timedelta | None) -> None:
-        """Wait for jobs being judged; raise what the store made of a done one after the others are done too."""
-        if not self._asked:
+    async def _begin(self, jobs: Sequence[Job], judge: Judges) -> None:
+        """Begin to judge claimed jobs, call by call; what needs no judge is finished first."""
+        if not jobs:
             return
-        seconds = within.total_seconds() if within is not None else None
-        done, self._asked = await asyncio.wait(self._asked, timeout=seconds, return_when=when)
-        if failure := next((error for task in done if (error := task.exception())), None):
-            if self._asked:
-                done, self._asked = await asyncio.wait(self._asked)
-            raise failure
+        try:
+            turns, twins = await asyncio.to_thread(self._store.about, jobs)
+            overs = {job: over for job in jobs if (over := self._settler.over(job, turns.get(job.turn_id)))}
+            copied = {job: self._settler.copied(job, twin) for job, twin in twins.items() if job not in overs}
+            left = [job for job in jobs if job not in overs and job not in copied]
+        except BaseException:
+            await unbroken(self._settler.release(jobs, after=timedelta(0), cause="stopped"))
+            raise
+        calls: dict[tuple[str, str], list[Job]] = {}
+        for job in left:
+            calls.setdefault((job.turn_id, self._calls[job.rubric_id]), []).append(job)
+        for (turn_id, _), of_call in calls.items():
+            task = asyncio.create_task(self._handle(of_call, turns[turn_id], judge))
+            self._asked.add(task)
+            task.add_done_callback(self._note_end)
+        await unbroken(self._settler.finish([*overs.values(), *copied.values()]))
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        self._asked.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            self._fault = self._fault or error
+        self._ended.set()
+
+    async def _some_end(self) -> None:
+        """Return when calls have ended, a moment later, so that those ending together are followed up together.
+
+        Raises:
+            StoreUnavailable: of one of them, when the others have ended too.
+        """
+        if self._asked:
+            try:
+                await asyncio.wait_for(self._ended.wait(), _IDLE.total_seconds())
+            except TimeoutError:
+                return
+        if self._asked:
+            await asyncio.sleep(_GATHER_SECONDS)
+        self._ended.clear()
+        if self._fault:
+            await self._all_end(within=None)
+
+    async def _all_end(self, *, within: timedelta | None) -> None:
+        """Wait for all calls; raise what the store made of one of them."""
+        if self._asked:
+            await asyncio.wait(self._asked, timeout=within.total_seconds() if within is not None else None)
+        if fault := self._fault:
+            self._fault = None
+            raise fault
 
     async def _abandon(self) -> None:
         """Cancel what is still being judged; each job is given back before this returns."""
-        for task in self._asked:
+        left = tuple(self._asked)
+        for task in left:
             task.cancel()
-        await asyncio.gather(*self._asked, return_exceptions=True)
-        self._asked = set()
+        await asyncio.gather(*left, return_exceptions=True)
+        self._fault = None
 
-    def _by_call(self, jobs: Sequence[Job]) -> tuple[tuple[Job, ...], ...]:
-        calls: dict[tuple[str, str], list[Job]] = {}
-        for job in jobs:
-            calls.setdefault((job.turn_id, self._calls[job.rubric_id]), []).append(job)
-        return tuple(map(tuple, calls.values()))
-
-    async def _handle(self, jobs: Sequence[Job], judge: Judges) -> None:
+    async def _handle(self, jobs: Sequence[Job], turn: Turn, judge: Judges) -> None:
         try:
-            await self._judge_call(jobs, judge)
+            await self._judge_call(jobs, turn, judge)
         except asyncio.CancelledError:
             await unbroken(self._settler.release(jobs, after=timedelta(0), cause="stopped"))
             raise
 
-    async def _judge_call(self, jobs: Sequence[Job], judge: Judges) -> None:
+    async def _judge_call(self, jobs: Sequence[Job], turn: Turn, judge: Judges) -> None:
         """Judge the jobs of one turn and call: each gets its own outcome, and all are written at once."""
-        turn, twins = await asyncio.to_thread(self._found, jobs)
-        overs = {job: over for job in jobs if (over := self._settler.over(job, turn))}
-        done: list[Outcome] = list(overs.values())
-        done += [self._copied(job, twin) for job, twin in twins.items() if job not in overs]
-        left = [job for job in jobs if job not in overs and job not in twins]
-        if turn is None or not left:
-            await self._settler.finish(done)
-            return
         try:
-            answers = await judge.judge([self._metrics[job.rubric_id] for job in left], turn)
+            answers = await judge.judge([self._metrics[job.rubric_id] for job in jobs], turn)
         except (RateLimited, Paused, Unusable) as error:
             # Not the jobs' fault, so they are never counted out; those that grow too old end as expired.
             cause = "rate_limited" if isinstance(error, RateLimited) else "judge_in_trouble"
-            await self._settler.release(left, after=error.retry_after or self._settings.backoff, cause=cause)
+            await self._settler.release(jobs, after=error.retry_after or self._settings.backoff, cause=cause)
         except Retryable as error:
             reason = Reason.TIMEOUT if isinstance(error, TimedOut) else Reason.UNAVAILABLE
-            failures = [self._settler.unscored(job, reason, detail=str(error)) for job in left]
+            failures = [self._settler.unscored(job, reason, detail=str(error)) for job in jobs]
             await self._settler.again(failures, after=error.retry_after)
         except Exception as error:  # noqa: BLE001 -- the one around a worker's jobs; it is counted
-            await self._settler.again([self._settler.internal(job, error) for job in left], after=None)
+            await self._settler.again([self._settler.internal(job, error) for job in jobs], after=None)
         else:
-            done += [self._outcome(job, answer) for job, answer in zip(left, answers, strict=True)]
-        await unbroken(self._settler.finish(done))
-
-    def _found(self, jobs: Sequence[Job]) -> tuple[Turn | None, Mapping[Job, Verdict]]:
-        return self._store.turn(jobs[0].turn_id), self._store.twins(jobs)
+            done = [self._settler.outcome(job, answer) for job, answer in zip(jobs, answers, strict=True)]
+            await unbroken(self._settler.finish(done))
+            if self._steadiness:
+                await self._steadiness.repeat([o for o in done if isinstance(o, Verdict)], turn)
 
     async def _retire(self, *, rest: timedelta | None) -> None:
         """Expire jobs of rubrics that are not configured here: the old ones, or all when `rest` is None.
@@ -325,24 +372,6 @@ class Scorer:
                 detail = "its rubric is not configured"
                 await self._settler.finish([self._settler.unscored(job, Reason.EXPIRED, detail=detail)])
         await self._settler.release(resting, after=rest or timedelta(0), cause="unknown_rubric")
-
-    def _outcome(self, job: Job, answer: Answer) -> Outcome:
-        now, exchange = self._clock(), answer.exchange
-        if isinstance(answer.result, Finding):
-            return Verdict(job=job, finding=answer.result, exchange=exchange, judged_at=now)
-        return Unscored(
-            job=job,
-            reason=answer.result,
-            detail=answer.detail,
-            severity=answer.severities.get(job.metric),
-            exchange=exchange,
-            judged_at=now,
-        )
-
-    def _copied(self, job: Job, twin: Verdict) -> Verdict:
-        free = replace(twin.exchange, calls=0, input_tokens=0, output_tokens=0, cost_usd=0.0, latency=timedelta(0))
-        finding = replace(twin.finding, flags=twin.finding.flags | {CACHED})
-        return Verdict(job=job, finding=finding, exchange=free, judged_at=self._clock())
 
     async def _claim(
         self,

@@ -7,18 +7,23 @@ import logging
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import TypeVar
 
 from monitor.errors import StoreUnavailable
-from monitor.model import Job, Outcome, Reason, Turn, Unscored, Verdict
+from monitor.judging.dialogue import Answer
+from monitor.model import Finding, Job, Outcome, Reason, Turn, Unscored, Verdict
 from monitor.ports import Clock, JobStore
 from monitor.settings import ScoreSettings
 from monitor.telemetry import Gauge
 
 T = TypeVar("T")
+
+CACHED = "cached"
+"""Flag: the verdict is that on a turn of equal content, and cost nothing."""
 
 _LONGEST_BACKOFF = timedelta(minutes=15)
 _INSIST_FOR = timedelta(seconds=30)
@@ -29,11 +34,17 @@ logger = logging.getLogger(__name__)
 class Settler:
     """Ends jobs and gives them back."""
 
-    def __init__(self, store: JobStore, settings: ScoreSettings, *, clock: Clock) -> None:
+    def __init__(
+        self, store: JobStore, settings: ScoreSettings, *, clock: Clock, before: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Prepare; `before` is awaited before outcomes are written."""
         self._store = store
+        self._before = before
         self._settings = settings
         self._clock = clock
         self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+        self._waiting: list[tuple[Sequence[Outcome], asyncio.Future[None]]] = []
+        self._writer: asyncio.Task[None] | None = None
 
     def counters(self) -> tuple[Gauge, ...]:
         """Return the totals of jobs and of the replies they were finished with, as `score.COUNTERS` names them."""
@@ -42,20 +53,61 @@ class Settler:
         )
 
     async def finish(self, outcomes: Sequence[Outcome]) -> None:
-        """Replace jobs by their outcomes.
+        """Replace jobs by their outcomes; those that end while others are being written go with the next transaction.
 
         Raises:
             StoreUnavailable: the database did not take them within half a minute.
         """
         if not outcomes:
             return
-        await _insist(lambda: self._store.finish(outcomes))
+        written = asyncio.get_running_loop().create_future()
+        self._waiting.append((outcomes, written))
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write())
+        await written
         for outcome in outcomes:
             word = "scored" if isinstance(outcome, Verdict) else outcome.reason.value
             self._count("jobs_finished_total", 1, metric=outcome.job.metric, outcome=word)
             exchange = outcome.exchange
             if exchange.calls:
                 self._count("judge_calls_total", exchange.calls, metric=outcome.job.metric)
+
+    async def _write(self) -> None:
+        """Write until nothing waits; every failure is told to those whose outcomes it concerns."""
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            try:
+                await self._write_batch(batch)
+            except Exception as error:  # noqa: BLE001 -- raised where each of them waits
+                for _, written in batch:
+                    if not written.done():
+                        written.set_exception(error)
+        self._writer = None
+
+    async def _write_batch(self, batch: Sequence[tuple[Sequence[Outcome], asyncio.Future[None]]]) -> None:
+        with suppress(StoreUnavailable):
+            await self._before()
+        try:
+            await _insist(lambda: self._store.finish([outcome for outcomes, _ in batch for outcome in outcomes]))
+        except StoreUnavailable as error:
+            if error.reason != "other" or len(batch) == 1:
+                raise
+            # One that the database refuses must not keep the others from being written.
+            for one in batch:
+                await self._write_alone(one)
+            return
+        for _, written in batch:
+            if not written.done():
+                written.set_result(None)
+
+    async def _write_alone(self, one: tuple[Sequence[Outcome], asyncio.Future[None]]) -> None:
+        outcomes, written = one
+        try:
+            await _insist(lambda: self._store.finish(outcomes))
+        except StoreUnavailable as error:
+            written.set_exception(error)
+        else:
+            written.set_result(None)
 
     async def release(self, jobs: Sequence[Job], *, after: timedelta, cause: str) -> None:
         """Give jobs back, to be claimed `after` a while.
@@ -83,6 +135,26 @@ class Settler:
     def unscored(self, job: Job, reason: Reason, *, detail: str = "") -> Unscored:
         """Return the outcome of a job that nobody was asked about."""
         return Unscored(job=job, reason=reason, detail=detail, judged_at=self._clock())
+
+    def outcome(self, job: Job, answer: Answer) -> Outcome:
+        """Return what became of a job that was judged, or computed."""
+        now, exchange = self._clock(), answer.exchange
+        if isinstance(answer.result, Finding):
+            return Verdict(job=job, finding=answer.result, exchange=exchange, judged_at=now)
+        return Unscored(
+            job=job,
+            reason=answer.result,
+            detail=answer.detail,
+            severity=answer.severities.get(job.metric),
+            exchange=exchange,
+            judged_at=now,
+        )
+
+    def copied(self, job: Job, twin: Verdict) -> Verdict:
+        """Return a verdict on equal content as the job's own, flagged and free."""
+        free = replace(twin.exchange, calls=0, input_tokens=0, output_tokens=0, cost_usd=0.0, latency=timedelta(0))
+        finding = replace(twin.finding, flags=twin.finding.flags | {CACHED})
+        return Verdict(job=job, finding=finding, exchange=free, judged_at=self._clock())
 
     def over(self, job: Job, turn: Turn | None) -> Unscored | None:
         """Return the outcome of a job that is not worth judging any more; None when it is."""

@@ -170,3 +170,17 @@ def _spread(sums: ScoredSums) -> float:
     defective = (sums.sw2x + mean**2) / (sums.swx + mean)
     sound = (sums.sw2 - sums.sw2x + mean**2) / (sums.sw - sums.swx + mean)
     return (1 - share) * defective + share * sound
+
+
+def bounds(share: float, scored: int, failed: int) -> tuple[float, float]:
+    """Return what a defect rate of `share` among `scored` turns would be if all `failed` ones passed, and if none did.
+
+    Failures are not missing at random: a filter withholds just the harmful turns.
+
+    >>> bounds(0.2, 80, 20)
+    (0.16000000000000003, 0.36)
+    """
+    if not scored + failed:
+        return 0.0, 1.0
+    judged = scored / (scored + failed)
+    return share * judged, share * judged + (1 - judged)

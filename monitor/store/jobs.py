@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, case, delete, null, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, case, delete, func, null, select, tuple_, update
 
 from monitor.model import Job, Outcome, Sampling, Unscored, Verdict
 from monitor.store import windows
@@ -200,26 +200,32 @@ def sampling_of(connection: Connection, turn_id: str) -> Sampling | None:
 
 
 def twins(connection: Connection, wanted: Sequence[Job]) -> dict[Job, Verdict]:
-    """Return verdicts on equal content; see `JobStore.twins`."""
-    found: dict[Job, Verdict] = {}
-    for job in wanted:
-        equal = (
-            outcomes.c.content_hash == job.content_hash,
-            outcomes.c.rubric_id == label(job.rubric_id),
-            outcomes.c.reason.is_(None),
+    """Return verdicts on equal content; see `JobStore.about`."""
+    found: dict[tuple[str, str], Verdict] = {}
+    same = tuple_(outcomes.c.content_hash, outcomes.c.rubric_id)
+    for part in batches(sorted({(job.content_hash, label(job.rubric_id)) for job in wanted})):
+        latest = (
+            select(outcomes.c.content_hash, outcomes.c.rubric_id, func.max(outcomes.c.judged_at).label("judged_at"))
+            .where(same.in_(part), outcomes.c.reason.is_(None))
+            .group_by(outcomes.c.content_hash, outcomes.c.rubric_id)
+            .subquery()
         )
         statement = (
             select(outcomes, *_EXCHANGE)
             .join(exchanges, and_(*(outcomes.c[name] == exchanges.c[name] for name in _KEY)))
-            .where(*equal)
-            .order_by(outcomes.c.judged_at.desc())
-            .limit(1)
+            .join(
+                latest,
+                and_(*(outcomes.c[name] == latest.c[name] for name in ("content_hash", "rubric_id", "judged_at"))),
+            )
+            .where(outcomes.c.reason.is_(None))
+            .order_by(outcomes.c.turn_id)
         )
-        row = connection.execute(statement).first()
-        verdict = outcome_from(row) if row else None
-        if isinstance(verdict, Verdict):
-            found[job] = verdict
-    return found
+        for row in connection.execute(statement):
+            verdict = outcome_from(row)
+            if isinstance(verdict, Verdict):
+                found[row.content_hash, row.rubric_id] = verdict
+    keys = ((job, (job.content_hash, label(job.rubric_id))) for job in wanted)
+    return {job: found[key] for job, key in keys if key in found}
 
 
 def _held_turns(connection: Connection, turn_ids: Sequence[str], limit: int) -> tuple[str, ...]:

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from monitor.errors import ConfigError
-from monitor.model import Job, Outcome, Rubric, Sampling, Spend, Turn, Verdict
+from monitor.model import Job, JudgeVersion, Opinion, Outcome, Rubric, Sampling, Spend, Turn, Verdict
 from monitor.ports import Assembled, Backlog, Window
 from monitor.spans import Assembly, Fragment, StoredFragment
 from monitor.store import alerts as alert_rows
 from monitor.store import housekeeping, migration, rollup, series, spans, spending, turns, windows
 from monitor.store import jobs as job_rows
+from monitor.store import opinions as opinion_rows
 from monitor.store.database import Database
 from monitor.trends import Alert, AlertState, Baseline, Notification, Rollup, Series
 
@@ -157,10 +158,11 @@ class SqlStore:
         with self._database.reading("reading a sampling") as connection:
             return job_rows.sampling_of(connection, turn_id)
 
-    def twins(self, jobs: Sequence[Job]) -> Mapping[Job, Verdict]:
-        """As `JobStore.twins`."""
-        with self._database.reading("looking for equal turns") as connection:
-            return job_rows.twins(connection, jobs)
+    def about(self, jobs: Sequence[Job]) -> tuple[Mapping[str, Turn], Mapping[Job, Verdict]]:
+        """As `JobStore.about`."""
+        with self._database.reading("reading turns to judge") as connection:
+            found = turns.of_ids(connection, [job.turn_id for job in jobs])
+            return found, job_rows.twins(connection, jobs)
 
     def record_spend(self, worker: str, *, day: datetime, spend: Spend) -> tuple[float, float]:
         """As `SpendStore.record_spend`."""
@@ -171,6 +173,31 @@ class SqlStore:
         """As `SpendStore.spend`."""
         with self._database.reading("reading what was spent") as connection:
             return spending.between(connection, since, until)
+
+    def meet(self, version: JudgeVersion, *, now: datetime) -> JudgeVersion | None:
+        """As `OpinionStore.meet`."""
+        with self._database.writing("meeting a judge") as connection:
+            return opinion_rows.meet(connection, version, now=now)
+
+    def anchors(self, rubric_ids: Sequence[str], *, before: JudgeVersion, limit: int) -> tuple[Verdict, ...]:
+        """As `OpinionStore.anchors`."""
+        with self._database.reading("choosing anchors") as connection:
+            return opinion_rows.anchors(connection, rubric_ids, before=before, limit=limit)
+
+    def record_opinions(self, opinions: Sequence[Opinion]) -> None:
+        """As `OpinionStore.record_opinions`."""
+        with self._database.writing("recording opinions") as connection:
+            opinion_rows.record(connection, opinions)
+
+    def flagged(self, flag: str, *, limit: int) -> tuple[Verdict, ...]:
+        """As `OpinionStore.flagged`."""
+        with self._database.reading("finding flagged verdicts") as connection:
+            return opinion_rows.flagged(connection, flag, limit=limit)
+
+    def opinions(self, *, since: datetime) -> tuple[Opinion, ...]:
+        """As `OpinionStore.opinions`."""
+        with self._database.reading("reading opinions") as connection:
+            return opinion_rows.since(connection, since)
 
     def changed_windows(self, limit: int) -> tuple[Window, ...]:
         """As `SeriesStore.changed_windows`."""

@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from monitor.store.columns import CleanText, Count, Duration, Instant, Label, Number, Position
 
-REVISION = "0004"
+REVISION = "0005"
 """The schema that this version of the program reads and writes."""
 
 metadata = MetaData(
@@ -361,6 +361,35 @@ spend = Table(
     Column("output_tokens", BigInteger, nullable=False),
     PrimaryKeyConstraint("day", "worker"),
 )
+
+judge_versions = Table(
+    "judge_versions",
+    metadata,
+    Column("judge", Label, nullable=False),
+    Column("model", Label, nullable=False),
+    Column("fingerprint", Label, nullable=False),
+    Column("first_seen", Instant, nullable=False),
+    PrimaryKeyConstraint("judge", "model", "fingerprint"),
+)
+
+opinions = Table(
+    "opinions",
+    metadata,
+    # Kept when the turn is gone: it holds no text, and says how steady the judge was.
+    Column("turn_id", Text, nullable=False),
+    Column("metric", Label, nullable=False),
+    Column("rubric_id", Label, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("judge_model", Label, nullable=False),
+    Column("fingerprint", Label, nullable=False),
+    Column("score", Number),
+    Column("defect", Boolean, nullable=False),
+    Column("first_score", Number),
+    Column("first_defect", Boolean, nullable=False),
+    Column("judged_at", Instant, nullable=False),
+    PrimaryKeyConstraint("turn_id", "metric", "rubric_id", "kind", "judge_model", "fingerprint"),
+)
+Index(None, opinions.c.judged_at)
 
 keys = Table(
     "keys",

@@ -104,6 +104,15 @@ def page(
     return tuple(turn_from(row) for row in rows)
 
 
+def of_ids(connection: Connection, turn_ids: Sequence[str]) -> dict[str, Turn]:
+    """Return those of the turns that are there, with their text, by id."""
+    found: dict[str, Turn] = {}
+    for part in batches(sorted(set(turn_ids))):
+        rows = connection.execute(_WITH_TEXT.where(turns.c.turn_id.in_(part)))
+        found.update((row.turn_id, turn_from(row)) for row in rows)
+    return found
+
+
 def unsampled(connection: Connection, limit: int) -> tuple[Turn, ...]:
     """Return turns without a decision, oldest first."""
     statement = _WITH_TEXT.where(turns.c.decided_at.is_(None)).order_by(turns.c.started_at, turns.c.turn_id)

@@ -1,14 +1,15 @@
-"""`SpendStore`: what judges cost; and `JobStore.twins`, which saves some of it."""
+"""`SpendStore`: what judges cost; and `JobStore.about`, which saves some of it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor.model import Spend
+from monitor.model import Job, Spend, Verdict
 from monitor.ports import Store
 
 if TYPE_CHECKING:
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 DAY = timedelta(days=1)
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 SPEND = Spend(usd=0.25, calls=3, input_tokens=1000, output_tokens=10)
+
+
+def twins(store: Store, jobs: Sequence[Job]) -> Mapping[Job, Verdict]:
+    """What is known that would do for the jobs."""
+    return store.about(jobs)[1]
 
 
 def test_written_twice(store: Store) -> None:
@@ -41,12 +47,12 @@ def test_twins(store: Store, make: Make) -> None:
     turns = [make.turn() for _ in range(4)]
     waiting, old, new, failed = make.sampled(store, *turns)
     assert len({job.content_hash for job in (waiting, old, new, failed)}) == 1
-    assert store.twins([waiting]) == {}
+    assert twins(store, [waiting]) == {}
     store.finish([make.unscored(failed)])
-    assert store.twins([waiting]) == {}
+    assert twins(store, [waiting]) == {}
     verdict = make.verdict(new)
     store.finish([replace(make.verdict(old), judged_at=verdict.judged_at - DAY), verdict])
-    assert store.twins([waiting]) == {waiting: verdict}
+    assert twins(store, [waiting]) == {waiting: verdict}
 
 
 def test_no_twins(store: Store, make: Make) -> None:
@@ -54,7 +60,16 @@ def test_no_twins(store: Store, make: Make) -> None:
     turn = make.turn(query="Another question?")
     waiting, judged = make.sampled(store, make.turn(), turn)
     store.finish([make.verdict(judged)])
-    assert store.twins([waiting, replace(judged, rubric_id="g2")]) == {}
-    assert list(store.twins([judged])) == [judged]
+    assert twins(store, [waiting, replace(judged, rubric_id="g2")]) == {}
+    assert list(twins(store, [judged])) == [judged]
     store.prune(text_before=turn.started_at + DAY, fragments_before=FIRST, limit=10)
-    assert store.twins([judged]) == {}
+    assert twins(store, [judged]) == {}
+
+
+def test_turns_of_jobs(store: Store, make: Make) -> None:
+    """The turns of jobs come by id, with their text; those that are gone are left out."""
+    turns = [make.turn(), make.turn(query="Another question?")]
+    jobs = make.sampled(store, *turns)
+    found, _ = store.about([*jobs, replace(jobs[0], turn_id="0" * 32)])
+    assert found == {turn.turn_id: turn for turn in turns}
+    assert store.about([]) == ({}, {})

@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +13,15 @@ import pytest
 from judge_server import JudgeServer, Step
 from judged_turn import judged_turn
 
+from monitor.errors import TimedOut
 from monitor.judging.client import OpenAIJudge
 from monitor.judging.dialogue import Answer, converse
-from monitor.judging.metric import PromptMetric, load
+from monitor.judging.metric import PromptMetric, load, load_all
+from monitor.judging.pacing import PacedJudge
 from monitor.judging.quoting import CONTEXT_TRUNCATED, fence
 from monitor.model import Citation, Finding, Reason, Turn
+from monitor.settings import JudgeSettings
+from monitor.stages.sample import unmet
 
 pytestmark = pytest.mark.shared
 
@@ -123,3 +130,62 @@ def test_prompt_too_long(
     assert len(second) < len(first)
     assert all(f"<{c['id']}> {c['content'][:60]}" in second for c in case["turn"]["citations"])
     assert case["turn"]["response"] in second
+
+
+def test_rate_limit(
+    shared: Path, metric: PromptMetric, judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]
+) -> None:
+    """J03: the next call comes after the pause that was asked for, also from other callers; nothing multiplies."""
+    case = _case(shared, "J03")
+    judge_server.script(*(Step(status=s["status"], body=s["body"], headers=s["headers"]) for s in case["script"]))
+    judge_server.answer = lambda _: json.dumps({"score": 5, "reason": "supported"})
+
+    async def conversation() -> list[Answer]:
+        async with new_judge() as judge:
+            paced = PacedJudge(judge)
+            first = asyncio.create_task(converse([metric], _turn(case), paced))
+            while not paced.resting:  # noqa: ASYNC110 -- a pause has no event to wait for
+                await asyncio.sleep(0.01)
+            other = await converse([metric], _turn(case), paced)
+            return [*await first, *other]
+
+    answers = asyncio.run(conversation())
+    assert [case["expect"]["score"]] * 2 == [_score(answer) for answer in answers]
+    refused, *later = [asked.at for asked in judge_server.asked]
+    assert case["expect"]["calls"] == len(later)
+    assert all(at - refused >= case["expect"]["min_gap_s"] for at in later)
+
+
+def test_time_out(
+    shared: Path, metric: PromptMetric, judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]
+) -> None:
+    """J04: a call that is never answered ends at our own deadline, as a time-out."""
+    case = _case(shared, "J04")
+    judge_server.script(Step(hang=True))
+    judge = new_judge(timeout=timedelta(seconds=0.3))
+
+    async def conversation() -> None:
+        async with judge:
+            await converse([metric], _turn(case), judge)
+
+    started = time.monotonic()
+    with pytest.raises(TimedOut):
+        asyncio.run(conversation())
+    assert time.monotonic() - started < case["expect"]["max_turn_s"]
+    assert "error:timeout" == case["expect"]["status"]
+    # By the settings' defaults a first try and its repair, both hanging, stay within the bound as well.
+    assert 2 * JudgeSettings().timeout.total_seconds() < case["expect"]["max_turn_s"]
+
+
+def test_no_context(shared: Path) -> None:
+    """J09: without documents groundedness is unscored before anybody is asked; the others are still judged."""
+    case = _case(shared, "J09")
+    turn = replace(_turn(case), citations=())
+    found = {
+        metric.rubric.metric: unmet(turn, metric.rubric)
+        for name in ("groundedness", "relevance", "safety")
+        for metric in load_all(name, judge_name="openai:judge-1")
+    }
+    assert ("skipped:no_context", 0) == (case["expect"]["status"], case["expect"]["calls"])
+    assert Reason.NO_CONTEXT == found.pop("groundedness")
+    assert {None} == set(found.values())

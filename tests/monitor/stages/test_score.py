@@ -25,10 +25,11 @@ from monitor.judging.pacing import PacedJudge
 from monitor.judging.prices import Price
 from monitor.model import ChatMessage, Finding, Job, Outcome, Reason, Reply, Rubric, Turn, Unscored, Verdict
 from monitor.ports import Metric
-from monitor.settings import BudgetSettings, SampleSettings, ScoreSettings
+from monitor.settings import BudgetSettings, SampleSettings, ScoreSettings, SteadinessSettings
 from monitor.spans import Assembly
 from monitor.stages import sample
-from monitor.stages.score import CACHED, COUNTERS, Scorer
+from monitor.stages.score import COUNTERS, Scorer
+from monitor.stages.settling import CACHED
 from monitor.store.sql import SqlStore, open_store
 
 NOW = ASKED_AT + timedelta(minutes=1)
@@ -37,6 +38,7 @@ GROUNDEDNESS = load("groundedness", judge_name="openai:judge-1")
 PROXY = GroundednessProxy()
 QUICK = ScoreSettings(concurrency=4, attempts=3, backoff=timedelta(seconds=10))
 NO_BUDGET = BudgetSettings()
+NO_OPINIONS = SteadinessSettings(share=0)
 
 
 class Bench:
@@ -90,6 +92,7 @@ class Bench:
         settings: ScoreSettings = QUICK,
         budget: BudgetSettings = NO_BUDGET,
         worker: str = "worker-1",
+        opinions: SteadinessSettings = NO_OPINIONS,
     ) -> Scorer:
         """A scorer over the store, on the clock."""
         return Scorer(
@@ -101,6 +104,7 @@ class Bench:
             clock=lambda: self.now,
             worker=worker,
             budget=budget,
+            second_opinions=opinions,
         )
 
     def outcome(self, turn_id: str = "turn-1") -> Outcome | None:

@@ -1,0 +1,186 @@
+"""Is the judge steady? Some turns are judged twice at once; when its version changes, old verdicts are judged again.
+
+Second opinions enter no rate: the first verdict stands. They cost like any call, and stop with the budget.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from monitor.errors import MonitorError, StoreUnavailable
+from monitor.judging.judges import Judges
+from monitor.judging.together import together
+from monitor.model import Finding, Job, JudgeVersion, Opinion, OpinionKind, Turn, Verdict
+from monitor.ports import Clock, JobStore, Metric, OpinionStore
+from monitor.settings import SteadinessSettings
+from monitor.stages.sample import unit
+from monitor.stages.settling import pause
+from monitor.telemetry import Gauge
+
+_SALT = "second opinion"
+_LOOKED_AT = 10
+"""Verdicts that are looked at for each anchor, to choose from all scores alike."""
+_AT_ONCE = 4
+_WATCH_EVERY = timedelta(seconds=5)
+
+logger = logging.getLogger(__name__)
+
+
+class SteadyStore(JobStore, OpinionStore, Protocol):
+    """What second opinions need of the store."""
+
+
+class Steadiness:
+    """Asks for second opinions."""
+
+    def __init__(
+        self,
+        store: SteadyStore,
+        judges: Judges,
+        metrics: Mapping[str, Metric],
+        *,
+        settings: SteadinessSettings,
+        clock: Clock,
+        allowed: Callable[[], bool],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            store: where opinions are kept.
+            judges: entered.
+            metrics: those that ask a judge, by rubric id.
+            settings: how much is asked again.
+            clock: tells the time.
+            allowed: whether anything may be spent on it now.
+        """
+        self._store = store
+        self._judges = judges
+        self._metrics = metrics
+        self._settings = settings
+        self._clock = clock
+        self._allowed = allowed
+        self._met: set[JudgeVersion] = set()
+        self.changes = 0
+        """How often a version answered that none of us had met before."""
+
+    def counters(self) -> tuple[Gauge, ...]:
+        """Return the number of changes."""
+        return (Gauge(name="judge_changes_total", value=self.changes),)
+
+    async def repeat(self, verdicts: Sequence[Verdict], turn: Turn) -> None:
+        """Ask once more about a share of the turns, chosen by their ids; never raises for what a judge or store does.
+
+        `verdicts` are those of one call on `turn`.
+        """
+        version = self._judges.version
+        drawn = unit(turn.turn_id, _SALT) < self._settings.share
+        if not verdicts or not version or not drawn or not self._allowed():
+            return
+        try:
+            await self._ask_again(verdicts, turn, OpinionKind.REPEAT)
+        except MonitorError as error:
+            logger.info("no second opinion: %s", type(error).__name__)
+
+    async def watch(self, stop: asyncio.Event) -> None:
+        """Look now and then, until `stop` is set; what that began is then left."""
+        while not stop.is_set():
+            stopping = asyncio.create_task(stop.wait())
+            looking = asyncio.create_task(self.look())
+            try:
+                await asyncio.wait({stopping, looking}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                stopping.cancel()
+                looking.cancel()
+                _, failure = await asyncio.gather(stopping, looking, return_exceptions=True)
+            if isinstance(failure, StoreUnavailable):
+                logger.warning("looking at the judge waits for the database: %s", failure)
+            elif isinstance(failure, Exception):
+                raise failure
+            await pause(stop, _WATCH_EVERY)
+
+    async def look(self) -> None:
+        """If a version answers that was never met, judge old verdicts again.
+
+        Raises:
+            StoreUnavailable: the database cannot serve us.
+        """
+        version = self._judges.version
+        if version is None or version in self._met:
+            return
+        before = await asyncio.to_thread(self._store.meet, version, now=self._clock())
+        self._met.add(version)
+        if before is None:
+            return
+        self.changes += 1
+        logger.warning(
+            "the judge %s answers as %s (%s), before as %s (%s); judging anchors again",
+            *(version.judge, version.model, version.fingerprint, before.model, before.fingerprint),
+        )
+        await together((self._anchor(of_turn) for of_turn in await self._anchors(before)), at_once=_AT_ONCE)
+
+    async def _anchors(self, before: JudgeVersion) -> list[list[Verdict]]:
+        """Return old verdicts, evenly over their scores, together where one call judges them."""
+        chosen: dict[tuple[str, str], list[Verdict]] = defaultdict(list)
+        for rubric_id, metric in self._metrics.items():
+            found = await asyncio.to_thread(
+                self._store.anchors, (rubric_id,), before=before, limit=self._settings.anchors * _LOOKED_AT
+            )
+            for verdict in stratified(found, self._settings.anchors):
+                chosen[verdict.job.turn_id, metric.call].append(verdict)
+        return list(chosen.values())
+
+    async def _anchor(self, verdicts: Sequence[Verdict]) -> None:
+        turns, _ = await asyncio.to_thread(self._store.about, [verdict.job for verdict in verdicts])
+        turn = turns.get(verdicts[0].job.turn_id)
+        current = [v for v in verdicts if turn and v.job.content_hash == turn.content_hash()]
+        if turn is None or not current or not self._allowed():
+            return
+        try:
+            await self._ask_again(current, turn, OpinionKind.ANCHOR)
+        except MonitorError as error:
+            logger.info("an anchor was not judged again: %s", type(error).__name__)
+
+    async def _ask_again(self, verdicts: Sequence[Verdict], turn: Turn, kind: OpinionKind) -> None:
+        answers = await self._judges.judge([self._metrics[v.job.rubric_id] for v in verdicts], turn)
+        version = self._judges.version
+        found = [
+            _opinion(verdict, answer.result, kind, version, self._clock)
+            for verdict, answer in zip(verdicts, answers, strict=True)
+            if version and isinstance(answer.result, Finding)
+        ]
+        await asyncio.to_thread(self._store.record_opinions, found)
+
+
+def stratified(verdicts: Sequence[Verdict], limit: int) -> tuple[Verdict, ...]:
+    """Return up to `limit` verdicts, as many of each score as there are, the newest of each first."""
+    by_score: dict[tuple[float | None, str | None], list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        by_score[verdict.finding.score, verdict.finding.label].append(verdict)
+    chosen: list[Verdict] = []
+    for rank in range(max(map(len, by_score.values()), default=0)):
+        chosen += [of_score[rank] for of_score in by_score.values() if rank < len(of_score)]
+    return tuple(chosen[:limit])
+
+
+def _opinion(verdict: Verdict, found: Finding, kind: OpinionKind, version: JudgeVersion, clock: Clock) -> Opinion:
+    return Opinion(
+        job=Job(
+            turn_id=verdict.job.turn_id,
+            content_hash=verdict.job.content_hash,
+            metric=verdict.job.metric,
+            rubric_id=verdict.job.rubric_id,
+            probability=verdict.job.probability,
+        ),
+        kind=kind,
+        version=version,
+        score=found.score,
+        defect=found.defect,
+        first_score=verdict.finding.score,
+        first_defect=verdict.finding.defect,
+        judged_at=clock(),
+    )

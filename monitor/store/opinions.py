@@ -1,0 +1,105 @@
+"""Second opinions on turns that have a verdict, and which versions of a judge have answered when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection, and_, func, select
+
+from monitor.model import Job, JudgeVersion, Opinion, OpinionKind, Verdict
+from monitor.store.columns import json_text, label
+from monitor.store.outcome_rows import outcome_from
+from monitor.store.tables import exchanges, judge_versions, outcomes
+from monitor.store.tables import opinions as table
+from monitor.store.upsert import insert
+
+_KEY = ("turn_id", "metric", "rubric_id")
+_EXCHANGE = [c for c in exchanges.c if c.name not in outcomes.c]
+
+
+def meet(connection: Connection, version: JudgeVersion, *, now: datetime) -> JudgeVersion | None:
+    """Record that a version answers; see `OpinionStore.meet`."""
+    known = select(judge_versions).where(judge_versions.c.judge == label(version.judge))
+    last = connection.execute(known.order_by(judge_versions.c.first_seen.desc()).limit(1)).first()
+    statement = insert(connection, judge_versions).values(
+        judge=version.judge, model=version.model, fingerprint=version.fingerprint, first_seen=now
+    )
+    new = connection.execute(statement.on_conflict_do_nothing().returning(judge_versions.c.judge)).first()
+    if new is None or last is None:
+        return None
+    return JudgeVersion(judge=version.judge, model=last.model, fingerprint=last.fingerprint)
+
+
+def anchors(
+    connection: Connection, rubric_ids: Sequence[str], *, before: JudgeVersion, limit: int
+) -> tuple[Verdict, ...]:
+    """Return verdicts of a version; see `OpinionStore.anchors`."""
+    statement = (
+        select(outcomes, *_EXCHANGE)
+        .join(exchanges, and_(*(outcomes.c[name] == exchanges.c[name] for name in _KEY)))
+        .where(
+            outcomes.c.rubric_id.in_([label(rubric_id) for rubric_id in rubric_ids]),
+            outcomes.c.reason.is_(None),
+            outcomes.c.judge_model == before.model,
+            func.coalesce(outcomes.c.fingerprint, "") == before.fingerprint,
+        )
+        .order_by(outcomes.c.judged_at.desc(), outcomes.c.turn_id)
+        .limit(limit)
+    )
+    found = (outcome_from(row) for row in connection.execute(statement))
+    return tuple(verdict for verdict in found if isinstance(verdict, Verdict))
+
+
+def flagged(connection: Connection, flag: str, *, limit: int) -> tuple[Verdict, ...]:
+    """Return verdicts that carry a flag; see `OpinionStore.flagged`."""
+    statement = (
+        select(outcomes, *_EXCHANGE)
+        .join(exchanges, and_(*(outcomes.c[name] == exchanges.c[name] for name in _KEY)), isouter=True)
+        # Flags are a JSON list of plain words.
+        .where(outcomes.c.reason.is_(None), outcomes.c.flags.contains(json_text(flag), autoescape=True))
+        .order_by(outcomes.c.judged_at.desc(), outcomes.c.turn_id)
+        .limit(limit)
+    )
+    found = (outcome_from(row) for row in connection.execute(statement))
+    return tuple(verdict for verdict in found if isinstance(verdict, Verdict))
+
+
+def record(connection: Connection, given: Sequence[Opinion]) -> None:
+    """Write opinions; see `OpinionStore.record_opinions`."""
+    rows = [
+        {
+            "turn_id": opinion.job.turn_id,
+            "metric": opinion.job.metric,
+            "rubric_id": opinion.job.rubric_id,
+            "kind": opinion.kind.value,
+            "judge_model": opinion.version.model,
+            "fingerprint": opinion.version.fingerprint,
+            "score": opinion.score,
+            "defect": opinion.defect,
+            "first_score": opinion.first_score,
+            "first_defect": opinion.first_defect,
+            "judged_at": opinion.judged_at,
+        }
+        for opinion in given
+    ]
+    if rows:
+        connection.execute(insert(connection, table).on_conflict_do_nothing(), rows)
+
+
+def since(connection: Connection, moment: datetime) -> tuple[Opinion, ...]:
+    """Return opinions from a moment on; see `OpinionStore.opinions`."""
+    statement = select(table).where(table.c.judged_at >= moment).order_by(table.c.judged_at, table.c.turn_id)
+    return tuple(
+        Opinion(
+            job=Job(turn_id=row.turn_id, content_hash="", metric=row.metric, rubric_id=row.rubric_id, probability=1.0),
+            kind=OpinionKind(row.kind),
+            version=JudgeVersion(judge="", model=row.judge_model, fingerprint=row.fingerprint),
+            score=row.score,
+            defect=row.defect,
+            first_score=row.first_score,
+            first_defect=row.first_defect,
+            judged_at=row.judged_at,
+        )
+        for row in connection.execute(statement)
+    )
