@@ -13,10 +13,11 @@ from typing import Protocol, TypeAlias
 
 from collectors import _otlp
 from monitor.model import Turn
-from monitor.ports import Assembled, Dialect, SpanStore, TurnStore
+from monitor.ports import Dialect
 from monitor.reading.attributes import text
 from monitor.reading.convention import Convention, Setup
 from monitor.spans import Span, instant
+from monitor.stores import Assembled, SpanStore, TurnStore
 
 _TRACES_A_READ = 50
 _SCOPES_SHOWN = 3

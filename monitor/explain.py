@@ -13,10 +13,10 @@ import orjson
 from collectors import _otlp
 from monitor.errors import Rejected
 from monitor.model import Outcome, Sampling, Turn, Unscored
-from monitor.ports import Store
 from monitor.settings import LONGEST_WINDOW
 from monitor.show import TrendRow, printable, rfc3339, trend_line, trend_rows
 from monitor.spans import Span
+from monitor.stores import Store
 
 _INDENT = "  "
 _MICROSECOND = timedelta(microseconds=1)

@@ -18,9 +18,9 @@ from types import TracebackType
 from typing import Self
 
 from monitor.errors import Overloaded, StoreUnavailable
-from monitor.ports import SpanStore
 from monitor.settings import IntakeSettings
 from monitor.spans import Fragment
+from monitor.stores import SpanStore
 
 _log = logging.getLogger(__name__)
 

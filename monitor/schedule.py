@@ -23,7 +23,8 @@ from apscheduler.events import EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEve
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from monitor.errors import MonitorError, Permanent, StoreUnavailable
-from monitor.ports import Clock, LeaseStore
+from monitor.ports import Clock
+from monitor.stores import LeaseStore
 from monitor.telemetry import Telemetry
 
 log = logging.getLogger(__name__)

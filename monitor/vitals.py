@@ -14,9 +14,10 @@ from typing import Self
 from monitor.collector_metrics import Counting, exported, fields_of, gauges
 from monitor.errors import StoreUnavailable
 from monitor.intake import Intake, IntakeStats
-from monitor.ports import Backlog, Clock, Collector, Store
+from monitor.ports import Clock, Collector
 from monitor.stages.publish import GAUGES, quality_gauges
 from monitor.stages.score import BUDGET_GAUGES, COUNTERS, Scorer
+from monitor.stores import Backlog, Store
 from monitor.telemetry import Gauge, Telemetry
 
 log = logging.getLogger(__name__)

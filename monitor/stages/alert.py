@@ -14,8 +14,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from monitor.errors import Permanent, Retryable
-from monitor.ports import AlertStore, Channel
+from monitor.ports import Channel
 from monitor.settings import AlertSettings
+from monitor.stores import AlertStore
 from monitor.trends import Alert, AlertState, Notification
 
 log = logging.getLogger(__name__)

@@ -19,9 +19,10 @@ from monitor.assembly.join import join
 from monitor.assembly.reading import Reading, read
 from monitor.assembly.twins import twins
 from monitor.model import Turn
-from monitor.ports import Decoder, Dialect, SpanStore, TurnStore
+from monitor.ports import Decoder, Dialect
 from monitor.settings import AssembleSettings
 from monitor.spans import Assembly, StoredFragment, Trace
+from monitor.stores import SpanStore, TurnStore
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from monitor.ports import AlertStore, SeriesStore
 from monitor.regressions import Detection, Family, detect
 from monitor.settings import DetectSettings
+from monitor.stores import AlertStore, SeriesStore
 from monitor.trends import Alert, AlertState, Baseline, Rollup, Series
 
 _MEMORY = timedelta(days=30)

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from datetime import datetime
 
 from monitor.model import Spend
-from monitor.ports import Clock, SpendStore
+from monitor.ports import Clock
 from monitor.settings import BudgetSettings
+from monitor.stores import SpendStore
 from monitor.telemetry import Gauge
 
 _LOOK_EVERY, _WRITE_EVERY = 0.1, 10.0

@@ -8,8 +8,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from monitor.errors import MonitorError, Paused, Permanent
-from monitor.ports import AlertStore, Publisher
+from monitor.ports import Publisher
 from monitor.statistics.rates import wilson_rate
+from monitor.stores import AlertStore
 from monitor.telemetry import Gauge
 from monitor.trends import Alert, AlertState, Rollup, Series, Sums
 

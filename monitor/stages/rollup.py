@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from monitor.model import Rubric
-from monitor.ports import SeriesStore
 from monitor.settings import RollupSettings
+from monitor.stores import SeriesStore
 
 _BATCH = 24
 """Windows asked for at a time: a day of one app."""

@@ -12,8 +12,9 @@ from datetime import datetime
 from typing import Protocol
 
 from monitor.model import Job, Reason, Rubric, Sampling, Turn, Unscored
-from monitor.ports import JobStore, Proxy, TurnStore
+from monitor.ports import Proxy
 from monitor.settings import SampleSettings
+from monitor.stores import JobStore, TurnStore
 
 _NEEDS = (
     ("query", Reason.NO_QUERY),

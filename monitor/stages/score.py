@@ -21,11 +21,12 @@ from monitor.judging.dialogue import MOST_CALLS, Answer
 from monitor.judging.judges import Judges
 from monitor.judging.pacing import PATIENCE
 from monitor.model import Exchange, Job, Outcome, Reason, Spend, Turn, Verdict
-from monitor.ports import Clock, JobStore, Metric, OpinionStore, SpendStore, TurnStore
+from monitor.ports import Clock, Metric
 from monitor.settings import BudgetSettings, ScoreSettings, SteadinessSettings
 from monitor.stages.ledger import Ledger
 from monitor.stages.settling import Settler, pause, unbroken
 from monitor.stages.steadiness import Steadiness
+from monitor.stores import JobStore, OpinionStore, SpendStore, TurnStore
 from monitor.telemetry import Gauge
 
 COUNTERS: Mapping[str, str] = MappingProxyType(

@@ -16,8 +16,9 @@ from typing import TypeVar
 from monitor.errors import StoreUnavailable
 from monitor.judging.dialogue import Answer
 from monitor.model import Finding, Job, Outcome, Reason, Turn, Unscored, Verdict
-from monitor.ports import Clock, JobStore
+from monitor.ports import Clock
 from monitor.settings import ScoreSettings
+from monitor.stores import JobStore
 from monitor.telemetry import Gauge
 
 T = TypeVar("T")

@@ -16,10 +16,11 @@ from monitor.errors import MonitorError, StoreUnavailable
 from monitor.judging.judges import Judges
 from monitor.judging.together import together
 from monitor.model import Finding, Job, JudgeVersion, Opinion, OpinionKind, Turn, Verdict
-from monitor.ports import Clock, JobStore, Metric, OpinionStore
+from monitor.ports import Clock, Metric
 from monitor.settings import SteadinessSettings
 from monitor.stages.sample import unit
 from monitor.stages.settling import pause
+from monitor.stores import JobStore, OpinionStore
 from monitor.telemetry import Gauge
 
 _SALT = "second opinion"

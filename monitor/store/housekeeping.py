@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, delete, exists, func, or_, select, true, tuple_, update
 
-from monitor.ports import Backlog
 from monitor.store.tables import (
     changed_windows,
     exchanges,
@@ -23,6 +22,7 @@ from monitor.store.tables import (
 )
 from monitor.store.turns import batches
 from monitor.store.upsert import insert
+from monitor.stores import Backlog
 
 _KEY_BYTES = 32
 

@@ -1,4 +1,4 @@
-"""The store: every protocol of `monitor.ports` that ends in `Store`, over SQLite or PostgreSQL."""
+"""The store: every protocol of `monitor.stores`, over SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 
 from monitor.errors import ConfigError
 from monitor.model import Job, JudgeVersion, Opinion, Outcome, Rubric, Sampling, Spend, Turn, Verdict
-from monitor.ports import Assembled, Backlog, Window
 from monitor.spans import Assembly, Fragment, StoredFragment
 from monitor.store import alerts as alert_rows
 from monitor.store import housekeeping, migration, rollup, series, spans, spending, turns, windows
 from monitor.store import jobs as job_rows
 from monitor.store import opinions as opinion_rows
 from monitor.store.database import Database
+from monitor.stores import Assembled, Backlog, Window
 from monitor.trends import Alert, AlertState, Baseline, Notification, Rollup, Series
 
 _PAGE = 200
@@ -54,7 +54,7 @@ def open_store(
 
 
 class SqlStore:
-    """One database. Each method is one transaction, and says in `monitor.ports` what it promises."""
+    """One database. Each method is one transaction, and says in `monitor.stores` what it promises."""
 
     def __init__(self, database: Database, *, window: timedelta) -> None:
         self._database = database

@@ -11,13 +11,13 @@ import orjson
 from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, case, delete, or_, select, update
 
 from monitor.model import Turn
-from monitor.ports import Assembled
 from monitor.spans import Assembly
 from monitor.store import windows
 from monitor.store.columns import json_text, label
 from monitor.store.tables import jobs, outcomes, spans, traces, turn_texts, turns, unassembled
 from monitor.store.turn_rows import cleaned, turn_from, turn_row, turn_text_row
 from monitor.store.upsert import insert
+from monitor.stores import Assembled
 
 T = TypeVar("T")
 

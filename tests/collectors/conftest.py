@@ -15,10 +15,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collectors import _otlp, otlp_grpc, otlp_http
 from monitor.errors import StoreUnavailable
 from monitor.intake import Intake
-from monitor.ports import SpanStore
 from monitor.settings import IntakeSettings
 from monitor.spans import Fragment, LogRecord, Span
 from monitor.store.sql import SqlStore, open_store
+from monitor.stores import SpanStore
 
 GOLDEN = Path(__file__).with_name("golden")
 

@@ -24,11 +24,11 @@ from monitor.model import (
     Verdict,
     turn_id,
 )
-from monitor.ports import Store
 from monitor.spans import Assembly, Fragment
 from monitor.store.migration import migrate
 from monitor.store.sql import open_store
 from monitor.store.tables import metadata
+from monitor.stores import Store
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

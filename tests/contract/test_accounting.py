@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor.model import Exchange, Finding, Reason, Turn, Unscored, Verdict
-from monitor.ports import Store
+from monitor.stores import Store
 from monitor.trends import Sums
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.errors import StoreUnavailable
-from monitor.ports import Store
+from monitor.stores import Store
 from monitor.trends import Alert, AlertState, Notification, Regression, Series
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ import pytest
 from deadline import wait_until
 from sqlalchemy import Connection, create_engine, text
 
-from monitor.ports import Store
 from monitor.spans import Assembly
 from monitor.store import migration, spans
 from monitor.store.sql import open_store
+from monitor.stores import Store
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Make

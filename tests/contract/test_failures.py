@@ -18,8 +18,8 @@ from sqlalchemy import create_engine, event, text
 from sqlalchemy.pool import Pool
 
 from monitor.errors import StoreUnavailable
-from monitor.ports import Store
 from monitor.store.sql import open_store
+from monitor.stores import Store
 
 if TYPE_CHECKING:
     from postgres_service import PostgresServer

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from monitor.ports import Backlog, Store
 from monitor.spans import Assembly
+from monitor.stores import Backlog, Store
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Make

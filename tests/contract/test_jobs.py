@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.model import Exchange, Finding, Reason, Verdict
-from monitor.ports import Store
+from monitor.stores import Store
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Make

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from monitor.model import JudgeVersion, Opinion, OpinionKind
-from monitor.ports import Store
+from monitor.stores import Store
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Make

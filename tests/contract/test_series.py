@@ -10,8 +10,8 @@ import pytest
 
 from monitor.errors import ConfigError
 from monitor.model import Exchange, Reason, Rubric
-from monitor.ports import Store
 from monitor.store.sql import open_store
+from monitor.stores import Store
 from monitor.trends import Baseline, Series, Sums
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from monitor.ports import Store
 from monitor.spans import Assembly
+from monitor.stores import Store
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Make

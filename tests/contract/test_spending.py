@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.model import Job, Spend, Verdict
-from monitor.ports import Store
+from monitor.stores import Store
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Make

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy.exc import StatementError
 
 from monitor.model import Citation, Message, Reason
-from monitor.ports import Store
 from monitor.spans import Assembly
+from monitor.stores import Store
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Make

@@ -15,9 +15,9 @@ from monitor import app
 from monitor.errors import StoreUnavailable
 from monitor.intake import Intake
 from monitor.parts import Parts, open_parts
-from monitor.ports import Backlog
 from monitor.settings import Settings
 from monitor.stages import assemble
+from monitor.stores import Backlog
 from monitor.telemetry import Telemetry
 from monitor.vitals import Vitals
 

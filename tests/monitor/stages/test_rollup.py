@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from monitor.model import Finding, Job, Outcome, Reason, Rubric, Sampling, Turn, Unscored, Verdict, turn_id
-from monitor.ports import Window
 from monitor.settings import RollupSettings
 from monitor.spans import Assembly
 from monitor.stages import rollup
 from monitor.statistics.rates import wilson_rate
 from monitor.store.sql import SqlStore, open_store
+from monitor.stores import Window
 from monitor.trends import Rollup, Series
 
 START = datetime(2026, 3, 1, tzinfo=UTC)

@@ -1,0 +1,258 @@
+"""What the stages ask of the store, as the sum of small protocols; a stage names only the ones it uses.
+
+The store is synchronous and may be called from any thread; its methods raise `StoreUnavailable` when the database
+cannot serve them, and then have changed nothing. Every write may be repeated: the second time it changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from monitor.model import (
+    Job,
+    JudgeVersion,
+    Opinion,
+    Outcome,
+    Rubric,
+    Sampling,
+    Spend,
+    Turn,
+    Verdict,
+)
+from monitor.spans import Assembly, Fragment, StoredFragment
+from monitor.trends import Alert, AlertState, Baseline, Notification, Rollup, Series
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A window whose numbers changed since it was last rolled up; `mark` tells a later change from this one."""
+
+    app: str
+    environment: str
+    start: datetime
+    mark: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """How much waits between the stages."""
+
+    fragments: int
+    """Stored and not yet assembled."""
+    turns: int
+    """Assembled and not yet sampled."""
+    jobs: int
+    windows: int
+    oldest_fragment_at: datetime | None
+    oldest_job_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembled:
+    """What became of a trace when it was last assembled."""
+
+    trace_id: str
+    assembled_at: datetime
+    turns: int
+    unread: Mapping[str, int]
+    """Spans and log records that belong to no turn, by reason."""
+
+
+class SpanStore(Protocol):
+    """What was received, as received."""
+
+    def append(self, fragments: Sequence[Fragment]) -> int:
+        """Make all fragments durable in one transaction; return how many were new."""
+
+    def due(self, *, quiet_since: datetime, open_since: datetime, limit: int) -> tuple[str, ...]:
+        """Return traces to assemble, longest waiting first.
+
+        A trace is due when it has fragments not yet assembled, and either its newest fragment arrived before
+        `quiet_since` or its oldest not yet assembled one before `open_since`.
+        """
+
+    def fragments(self, trace_ids: Sequence[str]) -> Mapping[str, tuple[StoredFragment, ...]]:
+        """Return all fragments of each trace, in order of arrival, assembled or not."""
+
+
+class TurnStore(Protocol):
+    """Turns, and the text that belongs to them."""
+
+    def replace_turns(self, assemblies: Sequence[Assembly], *, now: datetime) -> None:
+        """Make each trace's turns exactly the given ones, in one transaction.
+
+        Its fragments up to `through` count as assembled from then on.
+        A turn with an unchanged content hash keeps its sampling, jobs and outcomes; a changed one loses them and is
+        sampled anew; one that is gone is deleted with them. All windows touched are marked for rollup.
+        """
+
+    def turn(self, turn_id: str) -> Turn | None:
+        """Return the turn with its text, or None."""
+
+    def turns(
+        self,
+        *,
+        app: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Turn]:
+        """Yield turns by start time, oldest first; `since` inclusive, `until` exclusive."""
+
+    def assembled(self, *, since: datetime, limit: int) -> tuple[Assembled, ...]:
+        """Return the traces that were assembled at `since` or later, the latest first."""
+
+    def unsampled(self, limit: int) -> tuple[Turn, ...]:
+        """Return turns about which no sampling decision was recorded, oldest first."""
+
+
+class JobStore(Protocol):
+    """What is to be judged, and what came of it."""
+
+    def record_samplings(self, samplings: Sequence[Sampling]) -> None:
+        """Record decisions, their jobs and unmet needs in one transaction; those about replaced content are dropped."""
+
+    def claim(
+        self,
+        *,
+        now: datetime,
+        lease: timedelta,
+        limit: int,
+        rubric_ids: Sequence[str] | None = None,
+        together: Mapping[str, str] | None = None,
+    ) -> tuple[Job, ...]:
+        """Lease jobs that are due and not leased, oldest first, and count the attempt; none is leased twice at once.
+
+        With `rubric_ids` only jobs of these: metrics computed in code never wait behind those that ask a slow judge.
+        With `together` (rubric id -> call) only jobs of these rubrics, those of one turn and call to one claimer, and
+        `limit` counts calls.
+        """
+
+    def finish(self, outcomes: Sequence[Outcome]) -> None:
+        """Replace each job by its outcome in one transaction; an outcome about replaced content is dropped."""
+
+    def release(self, jobs: Sequence[Job], *, not_before: datetime) -> None:
+        """Give leased jobs back, to be claimed at `not_before` or later; their `failures` are kept with them."""
+
+    def outcomes(self, turn_id: str) -> tuple[Outcome, ...]:
+        """Return verdicts and failures of one turn, by metric."""
+
+    def sampling(self, turn_id: str) -> Sampling | None:
+        """Return the decision about a turn with the jobs still open; None when none was recorded."""
+
+    def about(self, jobs: Sequence[Job]) -> tuple[Mapping[str, Turn], Mapping[Job, Verdict]]:
+        """Return the jobs' turns by id, with their text; and for a job the latest verdict that would do for it.
+
+        That is one by its rubric on a turn of equal content, as long as its text is kept.
+        """
+
+
+class SpendStore(Protocol):
+    """What judges cost."""
+
+    def record_spend(self, worker: str, *, day: datetime, spend: Spend) -> tuple[float, float]:
+        """Set what `worker` has spent on the UTC day that begins at `day`.
+
+        Returns:
+            US dollars that all workers spent on that day, and in its month up to that day.
+        """
+
+    def spend(self, *, since: datetime, until: datetime) -> Spend:
+        """Return what all workers spent on the UTC days from `since`, inclusive, to `until`, exclusive."""
+
+
+class OpinionStore(Protocol):
+    """How steady the judge is."""
+
+    def meet(self, version: JudgeVersion, *, now: datetime) -> JudgeVersion | None:
+        """Record that this version of a judge answers; the first time it does, return the one met last before it.
+
+        None when it was met before, by whatever process, or when no other was. So what is news is news once, and an
+        endpoint that alternates between two machines is none.
+        """
+
+    def anchors(self, rubric_ids: Sequence[str], *, before: JudgeVersion, limit: int) -> tuple[Verdict, ...]:
+        """Return the latest verdicts by these rubrics that the version gave and whose text is kept, newest first."""
+
+    def record_opinions(self, opinions: Sequence[Opinion]) -> None:
+        """Write second opinions; one of the same kind and version on the same verdict is kept once."""
+
+    def flagged(self, flag: str, *, limit: int) -> tuple[Verdict, ...]:
+        """Return the latest verdicts that carry a flag, newest first."""
+
+    def opinions(self, *, since: datetime) -> tuple[Opinion, ...]:
+        """Return second opinions from a moment on, oldest first; their jobs without content hash and probability."""
+
+
+class SeriesStore(Protocol):
+    """Windows."""
+
+    def changed_windows(self, limit: int) -> tuple[Window, ...]:
+        """Return windows whose turns or outcomes changed since they were last rolled up, oldest first."""
+
+    def roll_up(self, windows: Sequence[Window], *, rubrics: Sequence[Rubric], length: timedelta) -> int:
+        """Recompute these windows of all series from turns and outcomes; return the number of rows written.
+
+        The mark of a window that changed meanwhile stays.
+        """
+
+    def rollups(
+        self,
+        *,
+        app: str | None = None,
+        metric: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> tuple[Rollup, ...]:
+        """Return rows by series, start, release."""
+
+    def baselines(self) -> Mapping[Series, Baseline]:
+        """Return the pinned baselines."""
+
+    def pin(self, baseline: Baseline) -> None:
+        """Set the baseline of its series."""
+
+
+class AlertStore(Protocol):
+    """Alerts and who was told."""
+
+    def alerts(self, *, states: Sequence[AlertState] | None = None, limit: int | None = None) -> tuple[Alert, ...]:
+        """Return alerts, newest first."""
+
+    def save_alerts(self, alerts: Sequence[Alert], notifications: Sequence[Notification]) -> None:
+        """Write alerts and the notifications they cause in one transaction; a known notification is left as it is."""
+
+    def notifications(self, *, due: datetime) -> tuple[Notification, ...]:
+        """Return those not sent whose `not_before` has passed, oldest first."""
+
+    def save_notification(self, notification: Notification) -> None:
+        """Record an attempt or a success."""
+
+
+class LeaseStore(Protocol):
+    """Keeps several schedulers from doing the same work; an optimisation, never a correctness condition."""
+
+    def hold(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
+        """Take or extend the lease; return whether `holder` has it now."""
+
+
+class Store(SpanStore, TurnStore, JobStore, SpendStore, OpinionStore, SeriesStore, AlertStore, LeaseStore, Protocol):
+    """One database."""
+
+    def key(self, name: str) -> bytes:
+        """Return 32 random bytes that belong to this store for good, made when they are first asked for."""
+
+    def backlog(self, *, rubric_ids: Sequence[str] | None = None) -> Backlog:
+        """Return what waits between the stages; with `rubric_ids`, only jobs of these are counted."""
+
+    def check(self) -> None:
+        """Raise `StoreUnavailable` unless the database answers and its schema is the one this version expects."""
+
+    def prune(self, *, text_before: datetime, fragments_before: datetime, limit: int) -> int:
+        """Delete user text of turns started before and assembled fragments received before; return rows touched."""
+
+    def close(self) -> None:
+        """Release connections."""
