@@ -12,6 +12,7 @@ from monitor.spans import Attributes, AttributeValue
 
 REDACTED = "__REDACTED__"
 """What OpenInference's privacy switches write instead of content."""
+_NO_MAPPINGS = frozenset({str, int, float, bool, list, tuple, type(None)})
 
 
 def is_sequence(value: object) -> TypeGuard[Sequence[AttributeValue]]:
@@ -21,7 +22,8 @@ def is_sequence(value: object) -> TypeGuard[Sequence[AttributeValue]]:
 
 def is_mapping(value: object) -> TypeGuard[Mapping[str, AttributeValue]]:
     """Return whether the value is a map."""
-    return type(value) is dict or isinstance(value, Mapping)  # an abstract class costs five times as much to ask
+    kind = type(value)  # an abstract class costs five times as much to ask
+    return kind is dict or (kind not in _NO_MAPPINGS and isinstance(value, Mapping))
 
 
 def text(attributes: Attributes, *keys: str) -> str | None:

@@ -20,8 +20,6 @@ _IDS = ("id", "id_", "doc_id", "document_id", "node_id", "chunk_id", "uuid", "pi
 _CONTENTS = (
     "content", "page_content", "text", "document", "body", "passage", "snippet", "long_text", "chunk", "pageContent",
 )  # fmt: skip
-_SIMILARITIES = ("relevance_score", "similarity", "relevance", "certainty", "rerank_score", "similarity_score")
-_DISTANCES = ("distance", "_distance")
 _TITLES = ("title", "name", "file_name", "filename", "heading")
 _SOURCES = ("source", "url", "uri", "file_path", "path", "link", "file_name", "filename")
 _METADATA = ("metadata", "meta", "payload", "extra_info", "attributes", "properties")
@@ -32,6 +30,13 @@ _LISTS = (
 _DEPTH = 5
 
 ScoreKind: TypeAlias = Literal["similarity", "distance", "unknown"]
+
+_SIMILARITIES = ("relevance_score", "similarity", "relevance", "certainty", "rerank_score", "similarity_score")
+_SCORES: Mapping[str, ScoreKind] = {
+    **dict.fromkeys(_SIMILARITIES, "similarity"),
+    **dict.fromkeys(("distance", "_distance"), "distance"),
+    "score": "unknown",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +60,15 @@ def documents(value: AttributeValue, *, trusted: bool = False) -> Documents | No
 def document(value: AttributeValue, *, trusted: bool = False) -> Documents | None:
     """Return one document as a list of one, None when the value is no document."""
     one, damaged = _one(value, trusted=trusted, depth=0)
-    return None if one is None else Documents((replace(one, rank=1),), damaged)
+    return None if one is None else Documents((one,), damaged)
 
 
 def ranked(citations: Sequence[Citation]) -> tuple[Citation, ...]:
     """Return the citations with `rank` counting from 1."""
-    return tuple(replace(citation, rank=rank) for rank, citation in enumerate(citations, 1))
+    return tuple(
+        citation if citation.rank == rank else replace(citation, rank=rank)
+        for rank, citation in enumerate(citations, 1)
+    )
 
 
 def _listed(  # noqa: PLR0911 -- one return per shape
@@ -79,7 +87,7 @@ def _listed(  # noqa: PLR0911 -- one return per shape
         return None, False
     found, damaged = [], False
     for item in value:
-        one, bad = _one(item, trusted=trusted, depth=depth + 1)
+        one, bad = _one(item, trusted=trusted, depth=depth + 1, rank=len(found) + 1)
         damaged |= bad
         if one is not None:
             found.append(one)
@@ -128,22 +136,22 @@ def _columns(value: Mapping[str, AttributeValue]) -> list[Citation] | None:
         for name, values in (("id", ids), ("distance", distances), ("metadata", metadatas)):
             if i < len(values):
                 row[name] = values[i]
-        one, _ = _one(row, trusted=True, depth=1)
+        one, _ = _one(row, trusted=True, depth=1, rank=len(rows) + 1)
         if one is not None:
             rows.append(one)
     return rows
 
 
 def _one(  # noqa: PLR0911 -- one return per shape
-    value: AttributeValue, *, trusted: bool, depth: int
+    value: AttributeValue, *, trusted: bool, depth: int, rank: int = 1
 ) -> tuple[Citation | None, bool]:
     if depth > _DEPTH:
         return None, False
     if isinstance(value, str):
-        return _from_text(value, trusted=trusted, depth=depth)
+        return _from_text(value, trusted=trusted, depth=depth, rank=rank)
     if is_sequence(value):
         if len(value) == 2 and not isinstance(value[1], str):  # noqa: PLR2004 -- [document, score]
-            inner, damaged = _one(value[0], trusted=trusted, depth=depth + 1)
+            inner, damaged = _one(value[0], trusted=trusted, depth=depth + 1, rank=rank)
             score = finite(value[1])
             return (replace(inner, score=score) if inner and score is not None else inner), damaged
         return None, False
@@ -152,28 +160,28 @@ def _one(  # noqa: PLR0911 -- one return per shape
     for wrapper in ("kwargs", "node", "document", "entity", "doc"):
         held = value.get(wrapper)
         if is_mapping(held) and (wrapper != "kwargs" or "lc" in value):
-            inner, damaged = _one(held, trusted=trusted, depth=depth + 1)
+            inner, damaged = _one(held, trusted=trusted, depth=depth + 1, rank=rank)
             if inner is None:
                 return None, damaged
             score, kind = _score(value)
             return (inner if score is None else replace(inner, score=score, score_kind=kind)), damaged
-    return _from_mapping(value, trusted=trusted)
+    return _from_mapping(value, trusted=trusted, rank=rank)
 
 
-def _from_text(value: str, *, trusted: bool, depth: int) -> tuple[Citation | None, bool]:
+def _from_text(value: str, *, trusted: bool, depth: int, rank: int) -> tuple[Citation | None, bool]:
     if not value.strip():
         return None, False
     parsed = parse(value)
     if parsed is not None and is_mapping(parsed.value):
-        return _one(parsed.value, trusted=trusted, depth=depth + 1)
+        return _one(parsed.value, trusted=trusted, depth=depth + 1, rank=rank)
     printed = reprs.document(value)
     if printed is not None:
         identity, content, score = printed
-        return Citation(id=identity, content=content, score=score), False
-    return (Citation(content=value) if trusted and value != REDACTED else None), False
+        return Citation(id=identity, content=content, score=score, rank=rank), False
+    return (Citation(content=value, rank=rank) if trusted and value != REDACTED else None), False
 
 
-def _from_mapping(value: Mapping[str, AttributeValue], *, trusted: bool) -> tuple[Citation | None, bool]:
+def _from_mapping(value: Mapping[str, AttributeValue], *, trusted: bool, rank: int) -> tuple[Citation | None, bool]:
     meta, damaged = _metadata(value)
     identity = _text(value, _IDS) or _text(meta, _IDS)
     content = _text(value, _CONTENTS) or _text(meta, ("text", "content", "page_content", "chunk", "document"))
@@ -182,7 +190,9 @@ def _from_mapping(value: Mapping[str, AttributeValue], *, trusted: bool) -> tupl
         score, kind = _score(meta)
     title = _text(value, _TITLES) or _text(meta, _TITLES)
     source = _text(value, _SOURCES) or _text(meta, _SOURCES)
-    citation = Citation(id=identity, title=title, content=content, score=score, score_kind=kind, source=source)
+    citation = Citation(
+        id=identity, title=title, content=content, score=score, score_kind=kind, source=source, rank=rank
+    )
     known = any(part is not None for part in (identity, title, source, score)) or bool(meta)
     if content is None and not (trusted and (identity is not None or source is not None)):
         return None, damaged
@@ -203,22 +213,17 @@ def _metadata(value: Mapping[str, AttributeValue]) -> tuple[Mapping[str, Attribu
 
 
 def _score(value: Mapping[str, AttributeValue]) -> tuple[float | None, ScoreKind]:
-    named: tuple[tuple[Sequence[str], ScoreKind], ...] = (
-        (_SIMILARITIES, "similarity"),
-        (_DISTANCES, "distance"),
-        (("score",), "unknown"),
-    )
-    for keys, kind in named:
-        for key in keys:
-            score = finite(value.get(key))
-            if score is not None:
-                return score, kind
+    for key, kind in _SCORES.items():
+        if key in value and (score := finite(value[key])) is not None:
+            return score, kind
     return None, "unknown"
 
 
 def _text(value: Mapping[str, AttributeValue], keys: Sequence[str]) -> str | None:
     for key in keys:
-        held = value.get(key)
+        if key not in value:
+            continue
+        held = value[key]
         if isinstance(held, str) and held.strip() and held != REDACTED:
             return held
         if isinstance(held, int) and not isinstance(held, bool):
