@@ -137,6 +137,11 @@ class JobStore(Protocol):
     def release(self, jobs: Sequence[Job], *, not_before: datetime) -> None:
         """Give leased jobs back, to be claimed at `not_before` or later; their `failures` are kept with them."""
 
+    def orphans(
+        self, rubric_ids: Sequence[str], *, started_before: datetime, now: datetime, limit: int
+    ) -> tuple[Job, ...]:
+        """Return jobs that are due and of none of these rubrics, on turns begun before an instant; none is leased."""
+
     def outcomes(self, turn_id: str) -> tuple[Outcome, ...]:
         """Return verdicts and failures of one turn, by metric."""
 

@@ -26,6 +26,7 @@ from monitor.settings import BudgetSettings, ScoreSettings, SteadinessSettings
 from monitor.stages.ledger import Ledger
 from monitor.stages.settling import Settler, pause, unbroken
 from monitor.stages.steadiness import Steadiness
+from monitor.stages.underway import UnderWay
 from monitor.stores import JobStore, OpinionStore, SpendStore, TurnStore
 from monitor.telemetry import Gauge
 
@@ -55,9 +56,7 @@ _BATCH = 256
 _IDLE = timedelta(seconds=1)
 _GRACE = timedelta(seconds=20)
 _SLACK = timedelta(seconds=30)
-_GATHER_SECONDS = 0.02
 _RETIRE_EVERY = timedelta(minutes=1)
-_ORPHAN_RESTS = timedelta(hours=1)
 
 logger = logging.getLogger(__name__)
 
@@ -110,9 +109,7 @@ class Scorer:
         self._clock = clock
         # A lease that ends while its job is still being judged would have another worker pay for it again.
         self._lease = judge_timeout * max(2 * MOST_CALLS, settings.attempts) + 2 * PATIENCE + _SLACK
-        self._asked: set[asyncio.Task[None]] = set()
-        self._ended = asyncio.Event()
-        self._fault: BaseException | None = None
+        self._under_way = UnderWay()
         self._ledger = Ledger(store, worker=worker, spent=self._spent, budget=budget, clock=clock)
         self._settler = Settler(store, settings, clock=clock, before=self._ledger.keep_up)
         self._steadiness = self._judge and Steadiness(
@@ -145,8 +142,7 @@ class Scorer:
         """
         never = asyncio.Event()
         handled = await self._compute(never, _GRACE) + await self._ask(never, _GRACE)
-        if self._quiet():
-            await self._retire(rest=None)
+        await self._retire()
         return handled
 
     def health(self) -> Mapping[str, str]:
@@ -183,18 +179,14 @@ class Scorer:
         while not stop.is_set():
             try:
                 handled = await work(stop, grace)
-                if not handled and self._quiet() and time.monotonic() - retired_at > _RETIRE_EVERY.total_seconds():
+                if not handled and time.monotonic() - retired_at > _RETIRE_EVERY.total_seconds():
                     retired_at = time.monotonic()
-                    await self._retire(rest=_ORPHAN_RESTS)
+                    await self._retire()
             except StoreUnavailable as error:
                 logger.warning("scoring waits for the database: %s", error)
                 handled = 0
             if not handled:
                 await pause(stop, _IDLE)
-
-    def _quiet(self) -> bool:
-        """Return whether no job waits for the judge, as far as one can tell without asking the store."""
-        return not self._asked and (self._judge is None or not self._judge.resting)
 
     async def _compute(self, stop: asyncio.Event, grace: timedelta) -> int:  # noqa: ARG002 -- a batch is short
         """Work off what is computed in code until nothing is due or `stop` is set; return the number of jobs."""
@@ -233,19 +225,19 @@ class Scorer:
         try:
             while not stop.is_set() and judge.resting <= (timedelta(0) if judge.troubled else PATIENCE):
                 await pause(stop, judge.resting)
-                free = (1 if judge.troubled else self._settings.concurrency) - len(self._asked)
+                free = (1 if judge.troubled else self._settings.concurrency) - len(self._under_way)
                 if free > 0 and await self._ledger.look():
                     handled += await self._forgo(stop)
                     break
                 jobs = await self._claim(free, together=self._calls) if free > 0 else ()
                 await self._begin(jobs, judge)
                 handled += len(jobs)
-                if not self._asked and not jobs:
+                if not self._under_way and not jobs:
                     break
-                await self._some_end()
-            await self._all_end(within=grace if stop.is_set() else None)
+                await self._under_way.some_end()
+            await self._under_way.all_end(within=grace if stop.is_set() else None)
         finally:
-            await self._abandon()
+            await self._under_way.abandon()
         if handled:
             await self._ledger.write()
         return handled
@@ -283,49 +275,8 @@ class Scorer:
         for job in left:
             calls.setdefault((job.turn_id, self._calls[job.rubric_id]), []).append(job)
         for (turn_id, _), of_call in calls.items():
-            task = asyncio.create_task(self._handle(of_call, turns[turn_id], judge))
-            self._asked.add(task)
-            task.add_done_callback(self._note_end)
+            self._under_way.begin(self._handle(of_call, turns[turn_id], judge))
         await unbroken(self._settler.finish([*overs.values(), *copied.values()]))
-
-    def _note_end(self, task: asyncio.Task[None]) -> None:
-        self._asked.discard(task)
-        if not task.cancelled() and (error := task.exception()):
-            self._fault = self._fault or error
-        self._ended.set()
-
-    async def _some_end(self) -> None:
-        """Return when calls have ended, a moment later, so that those ending together are followed up together.
-
-        Raises:
-            StoreUnavailable: of one of them, when the others have ended too.
-        """
-        if self._asked:
-            try:
-                await asyncio.wait_for(self._ended.wait(), _IDLE.total_seconds())
-            except TimeoutError:
-                return
-        if self._asked:
-            await asyncio.sleep(_GATHER_SECONDS)
-        self._ended.clear()
-        if self._fault:
-            await self._all_end(within=None)
-
-    async def _all_end(self, *, within: timedelta | None) -> None:
-        """Wait for all calls; raise what the store made of one of them."""
-        if self._asked:
-            await asyncio.wait(self._asked, timeout=within.total_seconds() if within is not None else None)
-        if fault := self._fault:
-            self._fault = None
-            raise fault
-
-    async def _abandon(self) -> None:
-        """Cancel what is still being judged; each job is given back before this returns."""
-        left = tuple(self._asked)
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-        self._fault = None
 
     async def _handle(self, jobs: Sequence[Job], turn: Turn, judge: Judges) -> None:
         try:
@@ -354,25 +305,23 @@ class Scorer:
             if self._steadiness:
                 await self._steadiness.repeat([o for o in done if isinstance(o, Verdict)], turn)
 
-    async def _retire(self, *, rest: timedelta | None) -> None:
-        """Expire jobs of rubrics that are not configured here: the old ones, or all when `rest` is None.
+    async def _retire(self) -> None:
+        """End jobs of rubrics that are not configured here, once their turns are too old for anybody to judge.
 
-        The others rest: while a new version is rolled out, another process may know them.
+        Until then they wait, untouched: a process with other settings, or of another version, may know them.
         """
-        jobs = await self._claim(_BATCH)
-        known = [job for job in jobs if job.rubric_id in self._metrics]
-        await self._settler.release(known, after=timedelta(0), cause="not_due")
-        resting: list[Job] = []
-        for job in jobs:
-            if job in known:
-                continue
-            turn = await asyncio.to_thread(self._store.turn, job.turn_id)
-            if rest and turn and turn.started_at >= self._clock() - self._settings.max_job_age:
-                resting.append(job)
-            else:
-                detail = "its rubric is not configured"
-                await self._settler.finish([self._settler.unscored(job, Reason.EXPIRED, detail=detail)])
-        await self._settler.release(resting, after=rest or timedelta(0), cause="unknown_rubric")
+        detail = "it waited too long for a process that knows its rubric"
+        ended: tuple[Job, ...] = ()
+        while True:
+            now = self._clock()
+            old = now - self._settings.max_job_age
+            jobs = await asyncio.to_thread(
+                self._store.orphans, tuple(self._metrics), started_before=old, now=now, limit=_BATCH
+            )
+            if not jobs or jobs == ended:
+                return
+            await self._settler.finish([self._settler.unscored(job, Reason.EXPIRED, detail=detail) for job in jobs])
+            ended = jobs
 
     async def _claim(
         self,

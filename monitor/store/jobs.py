@@ -174,6 +174,24 @@ def release(connection: Connection, leased: Sequence[Job], *, not_before: dateti
     )
 
 
+def orphans(
+    connection: Connection, rubric_ids: Sequence[str], *, started_before: datetime, now: datetime, limit: int
+) -> tuple[Job, ...]:
+    """Return jobs of other rubrics on old turns; see `JobStore.orphans`."""
+    statement = (
+        select(jobs)
+        .join(turns, turns.c.turn_id == jobs.c.turn_id)
+        .where(
+            jobs.c.rubric_id.not_in([label(rubric_id) for rubric_id in rubric_ids]),
+            jobs.c.claimable_at <= now,
+            turns.c.started_at < started_before,
+        )
+        .order_by(jobs.c.turn_id, jobs.c.metric, jobs.c.rubric_id)
+        .limit(limit)
+    )
+    return tuple(job_from(row) for row in connection.execute(statement))
+
+
 def outcomes_of(connection: Connection, turn_id: str) -> tuple[Outcome, ...]:
     """Return the outcomes of one turn by metric and rubric, with what is left of their text."""
     statement = _WITH_EXCHANGE.where(outcomes.c.turn_id == turn_id).order_by(outcomes.c.metric, outcomes.c.rubric_id)

@@ -148,6 +148,13 @@ class SqlStore:
         with self._database.writing("releasing jobs") as connection:
             job_rows.release(connection, jobs, not_before=not_before)
 
+    def orphans(
+        self, rubric_ids: Sequence[str], *, started_before: datetime, now: datetime, limit: int
+    ) -> tuple[Job, ...]:
+        """As `JobStore.orphans`."""
+        with self._database.reading("finding orphaned jobs") as connection:
+            return job_rows.orphans(connection, rubric_ids, started_before=started_before, now=now, limit=limit)
+
     def outcomes(self, turn_id: str) -> tuple[Outcome, ...]:
         """As `JobStore.outcomes`."""
         with self._database.reading("reading outcomes") as connection:

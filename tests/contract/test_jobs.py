@@ -311,3 +311,21 @@ def test_nothing_to_do(store: Store, make: Make) -> None:
     store.finish([])
     store.release([], not_before=make.now)
     assert store.changed_windows(10) == ()
+
+
+def test_orphans(store: Store, make: Make) -> None:
+    """Jobs of other rubrics on old turns are found, whoever claimed them before; leased and known ones are not."""
+    turns = [make.turn() for _ in range(4)]
+    ours, theirs, leased, young = turns
+    make.assembled(store, *turns)
+    for turn, rubric_id in ((ours, "known"), (theirs, "theirs"), (leased, "leased"), (young, "young")):
+        store.record_samplings([make.sampling(turn, make.job(turn, "groundedness", rubric_id))])
+    (held,) = store.claim(now=make.now + MINUTE, lease=HOUR, limit=1, rubric_ids=["leased"])
+    known = ["known", "young"]
+    later = {"started_before": make.now + HOUR, "now": make.now + 2 * MINUTE, "limit": 10}
+    (orphan,) = store.orphans(known, **later)
+    assert (theirs.turn_id, "theirs", 0) == (orphan.turn_id, orphan.rubric_id, orphan.attempt)
+    assert () == store.orphans(known, **{**later, "started_before": theirs.started_at})
+    store.release([held], not_before=make.now + MINUTE)
+    assert {theirs.turn_id, leased.turn_id} == {job.turn_id for job in store.orphans(known, **later)}
+    assert 1 == len(store.orphans(known, **{**later, "limit": 1}))

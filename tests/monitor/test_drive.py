@@ -94,6 +94,28 @@ def test_judge_that_asks_for_a_pause_is_waited_for(tmp_path: Path) -> None:
         server.close()
 
 
+def test_jobs_that_ask_a_judge_outlive_a_drive_without_one(tmp_path: Path) -> None:
+    """Driving a store by the offline judge leaves the jobs alone that a judge model is asked about; it judges them."""
+    server = JudgeServer()
+    judge = {"kind": "openai", "api_key": "k", "base_url": server.url}
+
+    async def sampled() -> None:
+        async with parts(tmp_path, judge=judge, metrics=["groundedness"]) as opened:
+            opened.store.append([fragment(1, NOON)])
+            prepare(opened, now=settled(NOON, opened))
+            assert 1 == opened.store.backlog().jobs
+
+    try:
+        asyncio.run(sampled())
+        driven(tmp_path, NOON + HOUR)
+        assert 0 == len(server.asked)
+        done = driven(tmp_path, NOON + HOUR, judge=judge, metrics=["groundedness"])
+        assert 1 == done.judged
+        assert 1 == len(server.asked)
+    finally:
+        server.close()
+
+
 def test_settled_is_after_quiet_and_closing(tmp_path: Path) -> None:
     """At that instant the last trace is quiet and its window is closed."""
 

@@ -551,13 +551,31 @@ def test_fault_of_ours(bench: Bench, caplog: pytest.LogCaptureFixture, max_outpu
     assert {"jobs_failed_total", "jobs_finished_total"} <= counted
 
 
-def test_rubric_that_is_no_longer_configured(bench: Bench) -> None:
-    """Jobs of a replaced prompt do not wait for ever."""
+def test_rubric_of_another_process(bench: Bench) -> None:
+    """A process that does not know a job's rubric leaves the job alone: one that knows it finds it as it was."""
     bench.keep(judged_turn(), metrics=[GROUNDEDNESS])
     bench.drain(RELEVANCE)
+    assert bench.outcome() is None
+    bench.drain(GROUNDEDNESS)
     outcome = bench.outcome()
+    assert isinstance(outcome, Verdict)
+    assert 1 == outcome.job.attempt
+
+
+def test_rubric_that_nobody_knows(bench: Bench) -> None:
+    """Jobs of a replaced prompt do not wait for ever: they end with the age at which no job is judged any more."""
+    bench.keep(*(judged_turn(name=str(number)) for number in range(600)), metrics=[GROUNDEDNESS])
+    bench.now += QUICK.max_job_age - timedelta(minutes=2)
+    bench.drain(RELEVANCE)
+    assert 600 == bench.store.backlog().jobs
+    bench.now += timedelta(minutes=2)
+    scorer = bench.drain(RELEVANCE)
+    outcome = bench.outcome("turn-599")
     assert isinstance(outcome, Unscored)
-    assert (Reason.EXPIRED, "its rubric is not configured") == (outcome.reason, outcome.detail)
+    assert Reason.EXPIRED == outcome.reason
+    assert "it waited too long for a process that knows its rubric" == outcome.detail
+    assert 0 == bench.store.backlog().jobs
+    assert 600 == next(total.value for total in scorer.counters() if total.name == "jobs_finished_total")
 
 
 def test_content_that_changed_while_judging(bench: Bench) -> None:
