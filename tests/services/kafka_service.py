@@ -65,7 +65,10 @@ _BROKER = pytest.StashKey["KafkaBroker"]()
 
 
 class KafkaBroker:
-    """A broker on 127.0.0.1 that keeps its data and port until the session ends. It creates no topic by itself."""
+    """A broker on 127.0.0.1 that keeps its data until the session ends, and its port unless it is moved.
+
+    It creates no topic by itself.
+    """
 
     def __init__(self, java: Path, home: Path, guard: Guard) -> None:
         self._guard = guard
@@ -78,13 +81,13 @@ class KafkaBroker:
         self._frozen = False
         # A Kafka UUID is 16 bytes in base64url; the fixed beginning keeps it from being read as an option ("-...").
         self._cluster_id = base64.urlsafe_b64encode(b"rag" + secrets.token_bytes(13)).decode().rstrip("=")
-        self.port = 0
+        self.port = self._controller_port = 0
         self._create()
         self.version = self._version()
 
     @property
     def bootstrap(self) -> str:
-        """The address for `bootstrap_servers`, "127.0.0.1:PORT"; the same after a restart."""
+        """The address for `bootstrap_servers`, "127.0.0.1:PORT"; the same after a restart, not after a move."""
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -118,6 +121,12 @@ class KafkaBroker:
     def restart(self) -> None:
         """Stop the broker if it runs and start it again, with its data and port."""
         self.stop()
+        self.start()
+
+    def move(self, port: int) -> None:
+        """Stop the broker and start it on another port, with its data: what `bootstrap` says changes."""
+        self.stop()
+        self._configure(port, self._controller_port)
         self.start()
 
     def freeze(self) -> None:
@@ -158,11 +167,14 @@ class KafkaBroker:
         return self._create_on(free_port(), free_port())
 
     def _create_on(self, port: int, controller_port: int) -> None:
-        self.port = port
-        properties = _CONFIGURATION.format(port=port, controller=controller_port, folder=self._folder)
-        (self._folder / "server.properties").write_text(properties)
+        self._configure(port, controller_port)
         self._format()
         self.start()
+
+    def _configure(self, port: int, controller_port: int) -> None:
+        self.port, self._controller_port = port, controller_port
+        properties = _CONFIGURATION.format(port=port, controller=controller_port, folder=self._folder)
+        (self._folder / "server.properties").write_text(properties)
 
     def _format(self) -> None:
         properties = self._folder / "server.properties"

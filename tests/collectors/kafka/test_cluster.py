@@ -48,6 +48,23 @@ def test_k05_broker_away(scene: Scene, bodies: Bodies, warned: Callable[[], list
     assert 1 == len([line for line in warned() if line.startswith("kafka: broker:")])
 
 
+def test_k05_new_address(scene: Scene, bodies: Bodies) -> None:
+    """A broker that went away in the middle and came back at another address is read on from, without a restart."""
+    topic, port = scene.topic(3), free_port()
+    addresses = [scene.broker.bootstrap, f"127.0.0.1:{port}"]
+    running = scene.start(topic, bootstrap_servers=addresses, reopen_after="3s")
+    scene.produce(topic, *bodies(1, 20), partition=1)
+    running.await_records(20)
+    scene.broker.stop()
+    wait_until(lambda: "broker" in running.health, "the absence to be noticed", seconds=20)
+    scene.broker.move(port)
+    scene.produce(topic, *bodies(21, 20), partition=1)
+    running.await_records(40, seconds=60)
+    running.await_well()
+    wait_until(lambda: scene.committed(topic, 1) == 40, "the commit", seconds=10)
+    assert {1: 40} == scene.times_stored()
+
+
 def test_stopped_without_cluster(scene: Scene) -> None:
     """A collector without a cluster ends when it is told to, and leaves no thread behind."""
     threads = set(threading.enumerate())
