@@ -6,9 +6,9 @@ LlamaIndex, DSPy and Haystack write `ChatMessage(role=<MessageRole.USER: 'user'>
 
 from __future__ import annotations
 
-import ast
 import re
 
+from monitor.reading import literals
 from monitor.spans import AttributeValue
 
 _PRINTED = re.compile(
@@ -73,25 +73,11 @@ def document(text: str) -> tuple[str | None, str | None, float | None] | None:
 def literal(text: str) -> AttributeValue:
     """Return the value of a printed list, tuple or dict of plain values (`name=[...]` too); None for anything else."""
     body = _LITERAL.sub("", text, count=1).strip()
-    if body[:1] not in "[{(":
-        return None
-    try:
-        return _plain(ast.literal_eval(body))
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
-
-
-def _plain(value: object) -> AttributeValue:
-    if isinstance(value, dict):
-        return {str(key): _plain(held) for key, held in value.items()}
-    if isinstance(value, list | tuple | set):
-        return [_plain(held) for held in value]
-    return value if isinstance(value, str | bool | int | float) else None
+    return literals.value(body) if body[:1] in {"[", "{", "("} else None
 
 
 def _unquote(quoted: str) -> str:
     try:
-        value = ast.literal_eval(quoted)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return literals.unquoted(quoted)
+    except ValueError:
         return quoted[1:-1]
-    return value if isinstance(value, str) else quoted[1:-1]
