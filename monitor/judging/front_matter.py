@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -137,6 +137,16 @@ class MetricSettings(Section):
             raise ValueError("scale: reply: severity runs from 0 to 7")
         return self
 
+    @model_validator(mode="after")
+    def _tells_apart(self) -> MetricSettings:
+        low, high = self.scale.min, self.scale.max
+        if self.reply != "label" and self.defect(low) == self.defect(high):
+            every = "every" if self.defect(low) else "no"
+            raise ValueError(f"defect: {self.defect.words} makes {every} score from {low:g} to {high:g} a defect")
+        if self.cap and not low <= self.cap.score <= high:
+            raise ValueError(f"cap: score: expected a number from {low:g} to {high:g}")
+        return self
+
 
 class FrontMatter(Section):
     """The head of a prompt file."""
@@ -185,3 +195,27 @@ class FrontMatter(Section):
         if (self.schema_file is None) != bool(readings & PLAIN):
             raise ValueError(f"schema: expected null for {', '.join(sorted(PLAIN))} and a file for all others")
         return self
+
+
+_SECTIONS: Mapping[str, type[Section]] = {
+    "scale": ScaleSettings,
+    "defect": DefectSettings,
+    "params": PromptSettings,
+    "cap": CapSettings,
+    "ranking": RankingSettings,
+}
+
+
+def keys_at(place: Sequence[str | int]) -> tuple[str, ...]:
+    """Return the keys that may stand beside the last one of `place`, a path in a prompt file's head.
+
+    >>> keys_at(("scale", "mini"))
+    ('type', 'min', 'max')
+    """
+    above = [str(name) for name in place[:-1]]
+    if above and above[-1] in _SECTIONS:
+        return tuple(_SECTIONS[above[-1]].model_fields)
+    if above[:1] == ["metrics"]:
+        return tuple(MetricSettings.model_fields)
+    own = [field.alias or name for name, field in FrontMatter.model_fields.items()]
+    return tuple(dict.fromkeys((*own, *MetricSettings.model_fields)))

@@ -46,17 +46,30 @@ class Schema:
 
     def has(self, path: Sequence[str]) -> bool:
         """Return whether a reply has the field at the end of `path`, such as `("relevance", "score")`."""
+        return self._node(path) is not None
+
+    def allowed(self, path: Sequence[str]) -> tuple[Json, ...]:
+        """Return the values that the field at the end of `path` may have, as far as they are listed; () if not."""
+        node = self._node(path)
+        listed = node.get("enum") if isinstance(node, dict) else None
+        return tuple(listed) if isinstance(listed, list) else ()
+
+    def _node(self, path: Sequence[str]) -> Json:
         node: Json = self._root
         for name in path:
-            if not isinstance(node, dict):
-                return False
-            properties = node.get("properties")
+            properties = node.get("properties") if isinstance(node, dict) else None
             node = self._resolved(properties.get(name)) if isinstance(properties, dict) else None
-        return node is not None
+        return node
 
     def _resolved(self, node: Json) -> Json:
-        ref = node.get("$ref") if isinstance(node, dict) else None
-        return self._defs[ref.removeprefix(_REF)] if isinstance(ref, str) else node
+        """Return what a reference leads to; None when it leads in a circle."""
+        seen: set[str] = set()
+        while isinstance(node, dict) and isinstance(ref := node.get("$ref"), str):
+            if ref in seen:
+                return None
+            seen.add(ref)
+            node = self._defs[ref.removeprefix(_REF)]
+        return node
 
     def read(self, value: Json) -> dict[str, Json]:
         """Return `value`, whole floats where integers belong made integers.
@@ -80,10 +93,13 @@ class Schema:
             ref = node["$ref"]
             if not isinstance(ref, str) or ref.removeprefix(_REF) not in self._defs:
                 raise ConfigError(f"{where}: $ref: expected {_REF}<name> of {', '.join(sorted(self._defs)) or 'none'}")
+            if self._resolved(node) is None:
+                raise ConfigError(f"{where}: $ref: {ref} leads back to itself")
             return
         kind = node.get("type")
-        if kind not in _TYPES:
+        if not isinstance(kind, str) or kind not in _TYPES:
             raise ConfigError(f"{where}: type: expected one of {', '.join(_TYPES)}")
+        _check_bounds(node, where)
         if kind == "object":
             self._check_object(node, where)
         if kind == "array":
@@ -129,6 +145,15 @@ class Schema:
             raise UnreadableReply(f"{_at(path)}holds fields beside {', '.join(properties)}", reason="invalid")
         prefix = f"{path}." if path else ""
         return {name: self._read(below, value[name], f"{prefix}{name}") for name, below in properties.items()}
+
+
+def _check_bounds(node: Mapping[str, Json], where: str) -> None:
+    if "enum" in node and not (isinstance(node["enum"], list) and node["enum"]):
+        raise ConfigError(f"{where}: enum: expected a list of values")
+    for name in ("minimum", "maximum"):
+        bound = node.get(name, 0)
+        if isinstance(bound, bool) or not isinstance(bound, int | float):
+            raise ConfigError(f"{where}: {name}: expected a number")
 
 
 def _check_limits(node: Mapping[str, Json], value: Json, path: str) -> None:

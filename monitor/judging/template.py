@@ -54,6 +54,16 @@ class Template:
         """Return the text with everything inserted; a value that `values` lacks is empty."""
         return "".join(_write(self.parts, values, lists))
 
+    def outside(self, mark: str) -> str | None:
+        """Return the first value that does not stand between two of the value `mark`; `mark` when one is left open.
+
+        >>> template = parse("{{fence}}{{query}}{{fence}} {{response}}", where="p.md")
+        >>> template.outside("fence"), template.outside("query")
+        ('response', 'fence')
+        """
+        found, is_open = _outside(self.parts, mark, is_open=False)
+        return mark if is_open and found is None else found
+
 
 def parse(text: str, *, where: str, line: int = 1) -> Template:
     """Return `text` as a template; `where` and the number of its first `line` are for messages.
@@ -125,6 +135,21 @@ class _Reader:
 
     def _error(self, at: int, problem: str) -> ConfigError:
         return ConfigError(f"{self._where}:{self._line + self._text.count(chr(10), 0, at)}: {problem}")
+
+
+def _outside(parts: Sequence[_Part], mark: str, *, is_open: bool) -> tuple[str | None, bool]:
+    """Return the first value outside of marks, and whether a mark is open behind the parts."""
+    for part in parts:
+        if isinstance(part, _Section):
+            found, after = _outside(part.parts, mark, is_open=is_open)
+            # A section may be written never or many times, so that it has to close what it opens.
+            if found is not None or after != is_open:
+                return found or mark, is_open
+        elif isinstance(part, _Value) and part.name == mark:
+            is_open = not is_open
+        elif isinstance(part, _Value) and not is_open:
+            return part.name, is_open
+    return None, is_open
 
 
 def _write(parts: Sequence[_Part], values: Fields, lists: Mapping[str, Sequence[Fields]]) -> Sequence[str]:

@@ -46,7 +46,7 @@ def test_check(tmp_path: Path) -> None:
     found = _run("check", "groundedness", str(wrong))
     assert 1 == found.return_value
     assert "ok      groundedness: groundedness; reply is JSON by groundedness.schema.json" in found.output
-    assert f"FAILED  {wrong}: version: Field required" in found.output
+    assert f"FAILED  {wrong}:1: version: Field required" in found.output
 
 
 @pytest.fixture

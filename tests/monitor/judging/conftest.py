@@ -50,9 +50,12 @@ placeholders_required: [fence, response]
 [system]
 You grade tone between two {{fence}} marks: the reason first, then the score.
 [user]
+{{fence}}
 {{#documents}}
 <{{id}}> {{content}}
 {{/documents}}
+{{query}}
+{{fence}}
 {{fence}}
 {{response}}
 {{fence}}

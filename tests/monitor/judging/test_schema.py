@@ -83,6 +83,26 @@ def test_misfit(change: dict[str, Json], message: str) -> None:
         ),
         ({"name": "x", "strict": True, "schema": _object(a={"$ref": "#/$defs/b"})}, "schema.a: $ref: expected"),
         ({"name": "x", "strict": True, "schema": _object(a={"type": "array"})}, "schema.a.items: expected a mapping"),
+        ({"name": "x", "strict": True, "schema": _object(a={"type": ["string"]})}, "schema.a: type: expected one of"),
+        (
+            {"name": "x", "strict": True, "schema": _object(a={"type": "integer", "enum": 5})},
+            "schema.a: enum: expected",
+        ),
+        (
+            {"name": "x", "strict": True, "schema": _object(a={"type": "integer", "minimum": "1"})},
+            "a: minimum: expected",
+        ),
+        (
+            {
+                "name": "x",
+                "strict": True,
+                "schema": {
+                    **_object(a={"$ref": "#/$defs/b"}),
+                    "$defs": {"b": {"$ref": "#/$defs/c"}, "c": {"$ref": "#/$defs/b"}},
+                },
+            },
+            "schema.a: $ref: #/$defs/b leads back to itself",
+        ),
     ],
 )
 def test_bad_schema(tree: dict[str, Json], message: str) -> None:
@@ -91,3 +111,10 @@ def test_bad_schema(tree: dict[str, Json], message: str) -> None:
         Schema(tree, where="x.json")
     assert message in str(caught.value)
     assert str(caught.value).startswith("x.json: ")
+
+
+def test_allowed_values() -> None:
+    """The listed values of a field are known, through references too."""
+    assert ((1, 2, 3), ("a", "b"), (), ()) == tuple(
+        _NESTED.allowed(path) for path in (("grade",), ("note",), ("share",), ("gone", "below"))
+    )
