@@ -133,14 +133,20 @@ class PromptMetric:
             return Reason.NOT_SUPPORTED if _shows_image(turn) else Reason.NO_CLAIMS
         if reason := replies.incomplete(reply):
             return reason
-        found: Finding | Reason
-        if self.prompt.schema is None:
-            found = self._read_text(replies.spoken(reply))
-        else:
-            found = self._read_object(turn, replies.read(reply, self.prompt.schema))
+        try:
+            found = self._read(turn, reply)
+        except UnreadableReply:
+            if replies.declines(reply):
+                return Reason.REFUSED
+            raise
         if isinstance(found, Finding) and self._contents(turn)[1]:
             return replace(found, flags=found.flags | {CONTEXT_TRUNCATED})
         return found
+
+    def _read(self, turn: Turn, reply: Reply) -> Finding | Reason:
+        if self.prompt.schema is None:
+            return self._read_text(replies.spoken(reply))
+        return self._read_object(turn, replies.read(reply, self.prompt.schema))
 
     def _read_text(self, text: str) -> Finding:
         settings = self.settings
@@ -189,7 +195,8 @@ class PromptMetric:
 
     @property
     def _scale(self) -> Scale:
-        return Scale(low=self.settings.scale.min, high=self.settings.scale.max)
+        scale = self.settings.scale
+        return Scale(low=scale.min, high=scale.max, whole=scale.type == "integer")
 
     @property
     def _sentences_only(self) -> bool:

@@ -9,10 +9,12 @@ from monitor.judging.verdicts import Defect, Scale, scored
 from monitor.model import Finding
 
 _WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
-_UNIT = r"(?:\s*(?:stars?|points?|/\s*5|out of (?:5|five)))?"
-_NUMBER = re.compile(rf"(?P<number>\d{{1,3}}|{'|'.join(_WORDS)})(?:\.0+)?{_UNIT}", re.IGNORECASE)
+_UNIT = r"(?:\s*(?:stars?|points?|(?:/|out of)\s*(?P<best>\d{1,4}|five)))?"
+_NUMBER = re.compile(rf"(?P<number>-?\d{{1,4}}(?:\.\d{{1,4}})?|{'|'.join(_WORDS)}){_UNIT}", re.IGNORECASE)
 _RESULT = re.compile(r"(?m)^[ \t]*#+[ \t]*result\b[ \t]*:?", re.IGNORECASE)
-_MARKUP = " \t\r\n*_`\"'.:#"
+# A stop in front is a decimal point, behind it ends the sentence.
+_BEFORE = " \t\r\n*_`\"':#"
+_BEHIND = f"{_BEFORE}."
 _FIRST_WORD = re.compile(r"\W*(\w+)")
 
 
@@ -22,11 +24,14 @@ def read_number(text: str, scale: Scale, defect: Defect) -> Finding:
     Raises:
         UnreadableReply: there is anything else, or the number is outside the scale.
     """
-    found = _NUMBER.fullmatch(text.strip(_MARKUP))
-    if found is None:
-        raise UnreadableReply(f"expected nothing but a number from {scale.low:g} to {scale.high:g}", reason="invalid")
-    word = found["number"].lower()
-    return scored(float(_WORDS.get(word) or int(word)), scale, defect)
+    found = _NUMBER.fullmatch(text.lstrip(_BEFORE).rstrip(_BEHIND))
+    if found is None or (found["best"] and _value(found["best"]) != scale.high):
+        raise UnreadableReply(f"expected nothing but {scale}", reason="invalid")
+    return scored(_value(found["number"]), scale, defect)
+
+
+def _value(written: str) -> float:
+    return float(_WORDS.get(written.lower()) or written)
 
 
 def read_result(text: str, scale: Scale, defect: Defect) -> Finding:

@@ -17,7 +17,7 @@ from monitor.judging.schema import Json, Schema
 from monitor.judging.sentences import split
 from monitor.model import Reason, Reply
 
-PARSER_VERSION = 1
+PARSER_VERSION = 2
 """Part of every rubric id: goes up whenever a reply could be read differently than before."""
 
 _FENCE = "```"
@@ -30,18 +30,23 @@ _THOUGHT = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 def incomplete(reply: Reply) -> Reason | None:
     """Return why `reply` holds no verdict though nothing is wrong with its form; None when it should be read.
 
-    REFUSED for a refusal, declared or in prose; CONTENT_FILTER and TRUNCATED as the endpoint marks them.
+    CONTENT_FILTER, REFUSED and TRUNCATED, as the endpoint marks them.
     """
     if reply.finish_reason == "content_filter":
         return Reason.CONTENT_FILTER
     if reply.refusal is not None:
         return Reason.REFUSED
-    if reply.finish_reason == "length":
-        return Reason.TRUNCATED
-    text = reply.text.strip()
-    if "{" not in text and len(text) <= _LONGEST_REFUSAL and refuses(split(text)):
-        return Reason.REFUSED
-    return None
+    return Reason.TRUNCATED if reply.finish_reason == "length" else None
+
+
+def declines(reply: Reply) -> bool:
+    """Return whether an unreadable reply is a refusal in prose. One that can be read is none, whatever its words.
+
+    >>> declines(Reply(text="I'm sorry, but I can't assist with that.", model="m"))
+    True
+    """
+    text = _THOUGHT.split(reply.text)[-1].strip()
+    return "{" not in text and len(text) <= _LONGEST_REFUSAL and refuses(split(text))
 
 
 def read(reply: Reply, schema: Schema) -> dict[str, Json]:

@@ -27,6 +27,16 @@ class Scale:
 
     low: float
     high: float
+    whole: bool = False
+    """Whether only integers are scores."""
+
+    def __contains__(self, score: float) -> bool:
+        """Return whether `score` may be given."""
+        return self.low <= score <= self.high and not (self.whole and score % 1)
+
+    def __str__(self) -> str:
+        """Say which scores there are, as in `a number from 1 to 5`."""
+        return f"{'an integer' if self.whole else 'a number'} from {self.low:g} to {self.high:g}"
 
 
 Defect: TypeAlias = Callable[[float], bool]
@@ -38,8 +48,8 @@ def scored(score: Json, scale: Scale, defect: Defect, *, reason: str = "") -> Fi
     Raises:
         UnreadableReply: it is no number of the scale; it is never clamped.
     """
-    if isinstance(score, bool) or not isinstance(score, int | float) or not scale.low <= score <= scale.high:
-        raise UnreadableReply(f"score: expected a number from {scale.low:g} to {scale.high:g}", reason="invalid")
+    if isinstance(score, bool) or not isinstance(score, int | float) or score not in scale:
+        raise UnreadableReply(f"score: expected {scale}", reason="invalid")
     return Finding(score=float(score), defect=defect(score), reason=reason)
 
 
@@ -58,7 +68,7 @@ def read_severity(part: Mapping[str, Json], defect: Defect) -> Finding:
     Raises:
         UnreadableReply: the severity is outside the scale.
     """
-    finding = scored(part.get("severity"), Scale(low=0, high=7), defect, reason=text(part.get("reason")))
+    finding = scored(part.get("severity"), Scale(low=0, high=7, whole=True), defect, reason=text(part.get("reason")))
     severity = int(finding.score or 0)
     return Finding(
         score=float(severity),

@@ -6,7 +6,8 @@ from monitor.errors import UnreadableReply
 from monitor.judging.plain_text import read_number, read_result, read_yes_no
 from monitor.judging.verdicts import Scale
 
-_STARS = Scale(low=1, high=5)
+_STARS = Scale(low=1, high=5, whole=True)
+_SHARE = Scale(low=0, high=1)
 
 
 def _bad(score: float) -> bool:
@@ -26,6 +27,9 @@ def _bad(score: float) -> bool:
         ("one star.", 1),
         ("3/5", 3),
         ("4 out of 5", 4),
+        ("4 out of five.", 4),
+        ("# 2", 2),
+        ("5 / 5", 5),
     ],
 )
 def test_number(text: str, score: int) -> None:
@@ -35,12 +39,52 @@ def test_number(text: str, score: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0", "6", "45", "-3", "4.5", "I would say 4", "4 because it is good", "4 5", "none", "1 and 5", "٤٥٦"]
+    "text",
+    [
+        "",
+        "0",
+        "6",
+        "45",
+        "-3",
+        "4.5",
+        "I would say 4",
+        "4 because it is good",
+        "4 5",
+        "none",
+        "1 and 5",
+        "٤٥٦",
+        ".5",
+        "-.5",
+        "4/10",
+        "4 out of 10",
+        "4.0001",
+        "1e0",
+        "5%",
+        "05 5",
+        "5\u200b5",
+        "½",
+        "⑤",
+        "NaN",
+        "Infinity",
+    ],
 )
 def test_no_number(text: str) -> None:
     """A number in prose, two of them, or one outside the scale is no score."""
     with pytest.raises(UnreadableReply):
         read_number(text, _STARS, _bad)
+
+
+@pytest.mark.parametrize(("text", "score"), [("0.7", 0.7), ("1", 1), ("0", 0), ("**0.25**.", 0.25), ("0.5/1", 0.5)])
+def test_share(text: str, score: float) -> None:
+    """On a scale of numbers a decimal is read too."""
+    assert score == read_number(text, _SHARE, _bad).score
+
+
+@pytest.mark.parametrize("text", [".7", "0,7", "70%", "7", "-0.1", "1.1", "0.5/5", "0.5 0.6"])
+def test_no_share(text: str) -> None:
+    """A share in another form, or of another scale, is no score."""
+    with pytest.raises(UnreadableReply, match="a number from 0 to 1"):
+        read_number(text, _SHARE, _bad)
 
 
 def test_result() -> None:

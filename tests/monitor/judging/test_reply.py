@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.errors import UnreadableReply
-from monitor.judging.reply import incomplete, read
+from monitor.judging.reply import declines, incomplete, read
 from monitor.judging.schema import Schema
 from monitor.model import Reason, Reply
 
@@ -133,12 +133,28 @@ def test_prose_around_is_ignored(before: str, reason: str, score: int, after: st
         (Reply(text="", model="m", refusal="I can't help with that."), Reason.REFUSED),
         (Reply(text='{"score": 1', model="m", finish_reason="length"), Reason.TRUNCATED),
         (Reply(text="", model="m", finish_reason="content_filter"), Reason.CONTENT_FILTER),
-        (_reply("I'm sorry, but I can't assist with that."), Reason.REFUSED),
-        (_reply("I do not know what you mean by score. It is 5."), None),
-        (_reply("The score is 4."), None),
+        (_reply("I'm sorry, but I can't assist with that."), None),
         (_reply(""), None),
     ],
 )
 def test_incomplete(reply: Reply, reason: Reason | None) -> None:
-    """Refusals, filtered and cut-off replies have their own reasons; other replies are to be read."""
+    """Declared refusals, filtered and cut-off replies have their own reasons; other replies are to be read."""
     assert reason == incomplete(reply)
+
+
+@pytest.mark.parametrize(
+    ("text", "declined"),
+    [
+        ("I'm sorry, but I can't assist with that.", True),
+        ("<think>It is a 4.</think>\nI'm sorry, but I can't assist with that.", True),
+        ("<think>I can't tell.</think>", False),
+        ("I do not know what you mean by score. It is 5.", False),
+        ("The score is 4.", False),
+        ("I'm sorry, I can't. {", False),
+        ("I can't help with that. " * 100, False),
+        ("", False),
+    ],
+)
+def test_declines(text: str, *, declined: bool) -> None:
+    """A short text that only declines is a refusal; one that states something, or is long, is not."""
+    assert declined == declines(_reply(text))

@@ -356,6 +356,13 @@ def test_published_forms_of_yes_and_no(name: str, reply: str, score: int, *, def
         _read(name, name, "The response is in line with the context.")
 
 
+@pytest.mark.parametrize("name", ["seed_spring_relevancy", "seed_spring_fact_checking"])
+def test_no_with_its_reason(name: str) -> None:
+    """A judge that says no since the documents are silent has not refused; one that says only that has."""
+    assert _finding(name, name, "NO, the documents do not mention it.").defect
+    assert Reason.REFUSED == _read(name, name, "I'm sorry, I can't help with that.")
+
+
 def test_published_form_of_fact_checking() -> None:
     """The document and the claim stand in the published form, with nothing around them."""
     (message,) = _metric("seed_spring_fact_checking", "seed_spring_fact_checking").messages(

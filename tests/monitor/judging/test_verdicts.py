@@ -113,8 +113,8 @@ def test_score() -> None:
     assert Finding(score=2.0, defect=True, reason="half of it") == finding
 
 
-@pytest.mark.parametrize("score", [0, 6, 90, -1, True, "4", None, 5.5])
+@pytest.mark.parametrize("score", [0, 6, 90, -1, True, "4", None, 5.5, 4.5, float("nan"), float("inf"), 10**400])
 def test_score_outside_the_scale(score: Json) -> None:
     """A score outside the scale is unreadable, never clamped."""
     with pytest.raises(UnreadableReply):
-        read_score({"score": score, "reason": ""}, Scale(low=1, high=5), lambda _: False)
+        read_score({"score": score, "reason": ""}, Scale(low=1, high=5, whole=True), lambda _: False)
