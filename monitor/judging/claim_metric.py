@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from monitor.errors import UnreadableReply
 from monitor.judging import reply as replies
@@ -20,7 +21,7 @@ from monitor.judging.prompt_file import PromptFile
 from monitor.judging.quoting import clean, fence
 from monitor.judging.sentences import split
 from monitor.judging.verdicts import SUPPORTED, UNSUPPORTED
-from monitor.judging.windows import nearest, pieces
+from monitor.judging.windows import Nearness, pieces
 from monitor.model import ChatMessage, Detail, Finding, Reason, Reply, Rubric, Turn
 
 _LEAST_MASS = 0.5
@@ -66,11 +67,12 @@ class ClaimMetric:
         citations = [(c.id or f"doc{place}", c.content) for place, c in enumerate(turn.citations or (), start=1)]
         shown = [(name, clean(content, mark)) for name, content in citations if content]
         found = pieces([content for _, content in shown], params.window_tokens)
+        nearness = Nearness(found)
         asked: list[Question] = []
         for number, sentence in enumerate(split(clean(turn.response or "", mark), limit=params.max_sentences), start=1):
             if not claims(sentence):
                 continue
-            for piece in nearest(found, sentence, params.windows):
+            for piece in islice(nearness(sentence), params.windows):
                 values = {"fence": mark, "claim": sentence, "document": piece.text}
                 asked.append(
                     Question(

@@ -6,7 +6,8 @@ no word is shared, as between languages, the pieces keep their order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -19,6 +20,8 @@ from monitor.judging.words import tokens as words
 _STOPWORDS = stopwords("en")
 _PIECE_TOKENS = 150
 _SMALLEST_PIECE_TOKENS = 16
+_LEAST_USE = 4
+"""Tokens: with less room left no piece is looked for any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +56,28 @@ def pieces(documents: Sequence[str], budget: int) -> tuple[Piece, ...]:
     return tuple(found)
 
 
-def nearest(found: Sequence[Piece], text: str, count: int) -> tuple[Piece, ...]:
-    """Return the `count` pieces that hold most of the words of `text`, the nearest first; of equals, heads first."""
-    wanted = frozenset(words(text)) - _STOPWORDS
-    held = [len(wanted & frozenset(words(piece.text))) for piece in found]
-    ordered = sorted(range(len(found)), key=lambda place: (-held[place], found[place].rank, found[place].document))
-    return tuple(found[place] for place in ordered[:count])
+class Nearness:
+    """Which pieces are nearest to a text: those that hold most of its words; of equals, heads first."""
+
+    def __init__(self, found: Sequence[Piece]) -> None:
+        """Read the pieces once, however many texts are then looked for."""
+        self._found = found
+        self._order = sorted(range(len(found)), key=lambda place: (found[place].rank, found[place].document))
+        self._holders: dict[str, list[int]] = defaultdict(list)
+        for place in self._order:
+            for word in frozenset(words(found[place].text)):
+                self._holders[word].append(place)
+
+    def __call__(self, text: str) -> Iterator[Piece]:
+        """Yield all pieces, the nearest first."""
+        held: Counter[int] = Counter()
+        for word in frozenset(words(text)) - _STOPWORDS:
+            held.update(self._holders.get(word, ()))
+        by_count: dict[int, list[int]] = defaultdict(list)
+        for place in self._order:
+            by_count[held[place]].append(place)
+        for count in sorted(by_count, reverse=True):
+            yield from (self._found[place] for place in by_count[count])
 
 
 @lru_cache(maxsize=64)
@@ -72,26 +91,29 @@ def shorten(documents: tuple[str, ...], texts: tuple[str, ...], budget: int) -> 
         return documents
     # Small enough for two of every document.
     found = pieces(documents, max(min(_PIECE_TOKENS, budget // (2 * len(documents))), _SMALLEST_PIECE_TOKENS))
-    ranked = [nearest(found, text, len(found)) for text in texts]
-    chosen: set[Piece] = set()
+    nearness = Nearness(found)
+    chosen: set[tuple[int, int]] = set()
     left = budget - len(documents) * tokens(CUT)
-    for piece in chain.from_iterable(zip(*ranked, strict=True)):
+    for piece in chain.from_iterable(zip(*map(nearness, texts), strict=True)):
         cost = tokens(piece.text)
-        if cost <= left and piece not in chosen:
-            chosen.add(piece)
+        if cost <= left and (place := (piece.document, piece.rank)) not in chosen:
+            chosen.add(place)
             left -= cost
+        if left < _LEAST_USE:
+            break
     if not chosen:
         return fit(documents, budget)
-    return tuple(_kept(found, place, chosen) for place in range(len(documents)))
+    shown: list[list[Piece]] = [[] for _ in documents]
+    for piece in found:
+        shown[piece.document].append(piece)
+    return tuple(_kept(listed, chosen) for listed in shown)
 
 
-def _kept(found: Sequence[Piece], place: int, chosen: set[Piece]) -> str:
+def _kept(listed: Sequence[Piece], chosen: set[tuple[int, int]]) -> str:
     parts: list[str] = []
     gap = False
-    for piece in found:
-        if piece.document != place:
-            continue
-        if piece not in chosen:
+    for piece in listed:
+        if (piece.document, piece.rank) not in chosen:
             gap = True
             continue
         parts += ([CUT.strip()] if gap else []) + [piece.text]

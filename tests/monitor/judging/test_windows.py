@@ -1,7 +1,7 @@
 """Pieces of documents, and which of them are shown."""
 
 from monitor.judging.quoting import tokens
-from monitor.judging.windows import nearest, pieces, shorten
+from monitor.judging.windows import Nearness, pieces, shorten
 
 
 def _filler(number: int) -> str:
@@ -25,14 +25,14 @@ def test_endless_sentence() -> None:
 def test_nearest() -> None:
     """The piece that shares most words comes first, whatever its place; of equals heads come first."""
     found = pieces(["Opening hours. Shipping is free.", "We ship late. Refunds take 14 days."], 6)
-    assert "Refunds take 14 days." == nearest(found, "How long do refunds take, in days?", 1)[0].text
-    assert ["Opening hours.", "We ship late."] == [piece.text for piece in nearest(found, "Bonjour", 2)]
+    assert "Refunds take 14 days." == next(Nearness(found)("How long do refunds take, in days?")).text
+    assert ["Opening hours.", "We ship late."] == [piece.text for piece in Nearness(found)("Bonjour")][:2]
 
 
 def test_japanese() -> None:
     """Pieces of a script without spaces are found by pairs of characters."""
     found = pieces(["送料は無料です。返金は14日以内です。"], 9)
-    assert "返金は14日以内です。" == nearest(found, "返金はいつですか", 1)[0].text
+    assert "返金は14日以内です。" == next(Nearness(found)("返金はいつですか")).text
 
 
 def test_documents_that_fit() -> None:
