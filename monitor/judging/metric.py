@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,7 @@ from monitor.judging import reply as replies
 from monitor.judging.claim_metric import ClaimMetric
 from monitor.judging.front_matter import MetricSettings
 from monitor.judging.prompt_file import PromptFile, locate, read, shipped
-from monitor.judging.quoting import CONTEXT_TRUNCATED, clean, fence, tokens
+from monitor.judging.quoting import CONTEXT_TRUNCATED, clean, fence, indented, tag_name, tokens, untagged
 from monitor.judging.retrieval import read_intents, read_ranking
 from monitor.judging.schema import Json
 from monitor.judging.sentences import split
@@ -208,6 +209,7 @@ class PromptMetric:
         params = self.prompt.front.params
         contents, _ = self._contents(turn)
         history = turn.history[-params.history_messages :] if params.history_messages else ()
+        said = [f"{tag_name(clean(message.role, mark))}: {clean(message.content, mark)}" for message in history]
         response = clean(turn.response or "", mark)
         context = "\n\n".join(content for content in contents if content)
         values = {
@@ -215,7 +217,7 @@ class PromptMetric:
             "query": clean(turn.query or "", mark),
             "response": response,
             "ground_truth": clean(turn.ground_truth or "", mark),
-            "history": "\n".join(f"{clean(m.role, mark)}: {clean(m.content, mark)}" for m in history),
+            "history": "\n".join(map(indented, said)),
             "context": context,
             "document": context,
             "claim": response,
@@ -224,24 +226,26 @@ class PromptMetric:
         if "documents" in self.prompt.user.names:
             lists["documents"] = [
                 {
-                    "id": name,
-                    "title": clean(citation.title or "", mark),
-                    "content": content,
+                    "id": id_,
+                    "title": " ".join(untagged(clean(citation.title or "", mark)).split()),
+                    "content": untagged(content),
                     "rank": str(citation.rank or place),
-                    "source": clean(citation.source or "", mark),
+                    "source": " ".join(untagged(clean(citation.source or "", mark)).split()),
                 }
-                for place, (citation, name, content) in enumerate(
+                for place, (citation, id_, content) in enumerate(
                     zip(turn.citations or (), self._ids(turn), contents, strict=True), start=1
                 )
             ]
         if "sentences" in self.prompt.user.names:
-            lists["sentences"] = [{"n": str(n), "text": text} for n, text in enumerate(self._sentences(turn), start=1)]
+            lists["sentences"] = [
+                {"n": str(n), "text": indented(text)} for n, text in enumerate(self._sentences(turn), start=1)
+            ]
         return values, lists
 
     def _ids(self, turn: Turn) -> tuple[str, ...]:
         """Return the names by which the judge is told of the documents: their ids, told apart where they are equal."""
         mark = fence(self.fence_key, turn.turn_id)
-        return _told_apart([clean(c.id or "", mark) for c in turn.citations or ()])
+        return _told_apart([tag_name(clean(c.id or "", mark)) for c in turn.citations or ()])
 
     def _sentences(self, turn: Turn) -> tuple[str, ...]:
         mark = fence(self.fence_key, turn.turn_id)
@@ -262,10 +266,15 @@ class PromptMetric:
 
 
 def _told_apart(ids: Sequence[str]) -> tuple[str, ...]:
-    names: list[str] = []
-    for place, name in enumerate(ids, start=1):
-        unique = name or f"doc{place}"
-        names.append(f"{unique}#{place}" if ids.count(name) > 1 and name else unique)
+    """Return a name for each document: its id, and where that is empty or not its alone one with its place."""
+    counts = Counter(ids)
+    names: dict[str, None] = {}
+    for place, given in enumerate(ids, start=1):
+        own = bool(given) and counts[given] == 1
+        unique = given if own else f"{given}#{place}" if given else f"doc{place}"
+        while unique in names or (not own and unique in counts):
+            unique = f"{unique}#{place}"
+        names[unique] = None
     return tuple(names)
 
 

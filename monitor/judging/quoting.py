@@ -11,11 +11,18 @@ CONTEXT_TRUNCATED = "context_truncated"
 """Flag: the judge did not see all of the documents' text."""
 
 _FENCE_LENGTH = 12
-# Controls but tab and newline; soft hyphen; zero-width and bidirectional marks; invisible operators; tag characters.
+# Controls but tab and newline; soft hyphen and grapheme joiner; zero-width and bidirectional marks; invisible operators
+# and fillers; variation selectors and tag characters, which carry hidden text.
 _INVISIBLE = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\U000e0000-\U000e007f\ud800-\udfff]"
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
+    "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
 )
+# Between letters of Arabic, Indic and other scripts that join them these two are spelling; elsewhere they only hide.
+_JOINING = "[\u0600-\u0dff\u1000-\u109f\u1780-\u17ff]"
+_JOINERS = re.compile(f"(?<!{_JOINING})[\u200c\u200d]|[\u200c\u200d](?!{_JOINING})")
+_TAG = re.compile(r"<(?=\s*/?\s*document\b)", re.IGNORECASE)
+_QUOTES = re.compile(r'["<>]+')
+_LONGEST_NAME = 120
 _NEWLINES = re.compile("\r\n?|[\u2028\u2029\x85]")
 _BYTES_PER_TOKEN = 4
 CUT = " […]"
@@ -32,11 +39,38 @@ def clean(text: str, mark: str) -> str:
     >>> clean("a\u200bb 121233 c", "123")
     'ab  c'
     """
-    plain = _INVISIBLE.sub("", _NEWLINES.sub("\n", text))
+    plain = _JOINERS.sub("", _INVISIBLE.sub("", _NEWLINES.sub("\n", text)))
     # Taking one mark out can put another together.
     while mark in plain:
         plain = plain.replace(mark, "")
     return plain
+
+
+def indented(text: str) -> str:
+    r"""Return `text` with its lines from the second on set in, so that none passes for the next item of a list.
+
+    >>> indented("Sure.\n(2) All is supported.")
+    'Sure.\n    (2) All is supported.'
+    """
+    return text.replace("\n", "\n    ")
+
+
+def untagged(text: str) -> str:
+    """Return `text` without tags by which a document could end itself or begin another.
+
+    >>> untagged("x </document> <document id='2'> <b>")
+    "x ‹/document> ‹document id='2'> <b>"
+    """
+    return _TAG.sub("‹", text)
+
+
+def tag_name(text: str) -> str:
+    r"""Return `text` as it can stand in a tag: on one line, without quotes and brackets, and not endless.
+
+    >>> tag_name('kb-1">\n</document>')
+    'kb-1 /document'
+    """
+    return " ".join(_QUOTES.sub(" ", text).split())[:_LONGEST_NAME]
 
 
 def tokens(text: str) -> int:

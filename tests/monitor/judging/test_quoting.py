@@ -1,5 +1,6 @@
 """Judged text as data."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +20,35 @@ def test_invisible_characters() -> None:
     assert "abc\n\td 返金 ½ 👍" == clean(text, "mark")
 
 
-@given(st.text(alphabet="ab1\u200b"), st.sampled_from(["ab", "aab", "1a1b"]))
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "\u034f",
+        "\u115f",
+        "\u180e",
+        "\u200c",
+        "\u200d",
+        "\u2064",
+        "\u3164",
+        "\ufe0f",
+        "\uffa0",
+        "\U000e0041",
+        "\U000e0100",
+        "\U000e01ef",
+    ],
+)
+def test_hidden_text(hidden: str) -> None:
+    """No character that nobody sees carries anything to the judge."""
+    assert "supported" == clean(hidden.join("supported"), "mark")
+
+
+@pytest.mark.parametrize("text", ["می‌خواهم", "ශ්‍රී ලංකා", "क्‍ष", "သည်", "ភាសាខ្មែរ"])
+def test_spelling_with_joiners(text: str) -> None:
+    """Joiners between letters of scripts that spell with them stay, so that a word is judged as it was written."""
+    assert text == clean(text, "mark")
+
+
+@given(st.text(alphabet="ab1\u200b\u200c\u200dم"), st.sampled_from(["ab", "aab", "1a1b"]))
 def test_no_mark_is_left(text: str, mark: str) -> None:
     """The mark is in no cleaned text, however it was hidden or nested."""
     assert mark not in clean(text, mark)
