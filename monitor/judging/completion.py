@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -34,11 +35,7 @@ class Completion:
 
 def read(body: bytes) -> Completion | None:
     """Return the completion in `body`, or None when it is something else."""
-    try:
-        tree: Json = orjson.loads(body)
-    except ValueError:
-        return None
-    root = _mapping(tree)
+    root = _mapping(_parsed(body))
     choices = root.get("choices")
     choice = _mapping(choices[0]) if isinstance(choices, list) and choices else {}
     message = _mapping(choice.get("message"))
@@ -60,10 +57,23 @@ def read(body: bytes) -> Completion | None:
     )
 
 
+def _parsed(body: bytes) -> Json:
+    try:
+        tree: Json = orjson.loads(body)
+    except ValueError:
+        try:
+            # Half a surrogate pair, as models cut characters: the rest of the reply is as good as any.
+            tree = json.loads(body)
+        except (ValueError, RecursionError):
+            return None
+    return tree
+
+
 def _content(content: Json) -> str:
-    """Return the text; some servers send it in parts."""
+    """Return the text; some servers send it in parts, reasoning among them."""
     if isinstance(content, list):
-        return "".join(_text(_mapping(part).get("text")) for part in content)
+        parts = [_mapping(part) for part in content]
+        return "".join(_text(part.get("text")) for part in parts if part.get("type", "text") in {"text", "output_text"})
     return _text(content)
 
 

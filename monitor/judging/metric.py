@@ -165,6 +165,8 @@ class PromptMetric:
             return Reason.NOT_SUPPORTED
         inner = answer.get(settings.field) if settings.field else None
         part = inner if isinstance(inner, dict) else answer
+        if settings.reply in {"intents", "ranking"} and not turn.citations:
+            return Reason.NO_CONTEXT
         found: Finding | Reason
         match settings.reply:
             case "sentences":

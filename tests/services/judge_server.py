@@ -1,6 +1,9 @@
 """An OpenAI-compatible server on 127.0.0.1 that answers by script, for tests of everything that asks a judge.
 
 Each step of the script is one reply; without one the server judges kindly: every sentence supported, or the best score.
+Faults are steps: any status with any body (`refusal`), a completion that is filtered, declined, cut off, broken or
+forged (`completion`), a reply that never comes (`hang`), comes piece by piece (`slow`), as a stream that nobody asked
+for (`stream`), or ends with the connection (`drop`). A request that asks for a stream is streamed to.
 """
 
 import json
@@ -20,8 +23,9 @@ _PLAIN = {
     "an integer from 1 to 5 and nothing else": "5",
     'the line "# Result" and the score': "Document kb-1: 5\n# Overall Reason\nIt answers.\n# Result\n5",
     "Answer YES or NO": "YES",
-    "\nClaim: ": "Yes",
+    "\nClaim:": "Yes",
 }
+_PIECES = 10
 _DOCUMENT = re.compile(r'^<document id="([^"]+)">', re.MULTILINE)
 
 
@@ -35,6 +39,10 @@ class Step:
     hang: bool = False
     drop: bool = False
     """Close the connection without an answer."""
+    slow: float = 0.0
+    """Seconds over which the body comes, in pieces."""
+    stream: bool = False
+    """Send the completion as events, whether they were asked for or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +138,22 @@ def _supported(prompt: str) -> list[dict[str, Any]]:
     return [{"n": number, **entry} for number in numbers]
 
 
+def _json(body: object) -> str:
+    return json.dumps(body, ensure_ascii=False)
+
+
+def _events(completed: Any) -> str:
+    """A completion as server-sent events: the role, the text in pieces, the end."""
+    (choice,) = completed["choices"]
+    text = choice["message"]["content"] or ""
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    deltas += [{"content": text[start : start + 8]} for start in range(0, len(text), 8)]
+    chunks = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    chunks.append({"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]})
+    shared = {**completed, "object": "chat.completion.chunk"}
+    return "".join(f"data: {_json({**shared, 'choices': [chunk]})}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
@@ -154,6 +178,8 @@ class JudgeServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            # Header and body are two writes: with it the second waits for the first to be acknowledged, 40 ms a reply.
+            disable_nagle_algorithm = True
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -185,14 +211,20 @@ class JudgeServer:
         if step.hang or step.drop:
             handler.close_connection = True
             return
-        text = step.body if isinstance(step.body, str) else json.dumps(step.body, ensure_ascii=False)
-        payload = text.encode()
+        events = step.status == 200 and (step.stream or body.get("stream") is True)
+        text = _events(step.body) if events else step.body if isinstance(step.body, str) else _json(step.body)
+        payload = text.encode("utf-8", "surrogatepass")
         handler.send_response(step.status)
-        for name, value in {"content-type": "application/json", **step.headers}.items():
+        kind_of_body = "text/event-stream" if events else "application/json"
+        for name, value in {"content-type": kind_of_body, **step.headers}.items():
             handler.send_header(name, value)
         handler.send_header("content-length", str(len(payload)))
         handler.end_headers()
-        handler.wfile.write(payload)
+        size = max(-(-len(payload) // _PIECES), 1) if step.slow else len(payload) or 1
+        for start in range(0, len(payload), size):
+            if step.slow:
+                self._closing.wait(step.slow / _PIECES)
+            handler.wfile.write(payload[start : start + size])
 
     def close(self) -> None:
         """Stop serving."""
