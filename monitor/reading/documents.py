@@ -85,7 +85,8 @@ def _listed(  # noqa: PLR0911 -- one return per shape
         return _from_container(value, trusted=trusted, depth=depth)
     if not is_sequence(value):
         return None, False
-    found, damaged = [], False
+    found: list[Citation] = []
+    damaged = False
     for item in value:
         one, bad = _one(item, trusted=trusted, depth=depth + 1, rank=len(found) + 1)
         damaged |= bad
@@ -130,7 +131,7 @@ def _columns(value: Mapping[str, AttributeValue]) -> list[Citation] | None:
     ids, texts, distances, metadatas = map(column, ("ids", "documents", "distances", "metadatas"))
     if not texts:
         return None
-    rows = []
+    rows: list[Citation] = []
     for i, body in enumerate(texts):
         row: dict[str, AttributeValue] = {"content": body}
         for name, values in (("id", ids), ("distance", distances), ("metadata", metadatas)):
