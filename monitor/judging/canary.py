@@ -195,6 +195,12 @@ BASES = MappingProxyType(
             defect=False,
             turn=_turn("grounded", _ASKED, _REFUNDS, "Refunds are paid within 14 days."),
         ),
+        "unclaimed": Base(
+            prompt="claim_check",
+            metric="claim_check",
+            defect=True,
+            turn=_turn("unclaimed", _ASKED, _REFUNDS, "Refunds are paid within 90 days, by cheque."),
+        ),
         "unretrieved": Base(
             prompt="retrieval",
             metric="retrieval",

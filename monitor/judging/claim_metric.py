@@ -18,7 +18,7 @@ from monitor.judging.claims import claims
 from monitor.judging.front_matter import MetricSettings
 from monitor.judging.plain_text import read_yes_no
 from monitor.judging.prompt_file import PromptFile
-from monitor.judging.quoting import clean, fence
+from monitor.judging.quoting import CONTEXT_TRUNCATED, clean, fence
 from monitor.judging.sentences import split
 from monitor.judging.verdicts import SUPPORTED, UNSUPPORTED
 from monitor.judging.windows import Nearness, pieces
@@ -38,6 +38,8 @@ class Question:
     citation: str
     """Id of the document that the passage is from."""
     messages: tuple[ChatMessage, ...]
+    partial: bool = False
+    """Whether the documents have more passages than the claim is held against."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,18 +70,20 @@ class ClaimMetric:
         shown = [(name, clean(content, mark)) for name, content in citations if content]
         found = pieces([content for _, content in shown], params.window_tokens)
         nearness = Nearness(found)
+        known = {"query": clean(turn.query or "", mark), "response": clean(turn.response or "", mark)}
         asked: list[Question] = []
         for number, sentence in enumerate(split(clean(turn.response or "", mark), limit=params.max_sentences), start=1):
             if not claims(sentence):
                 continue
             for piece in islice(nearness(sentence), params.windows):
-                values = {"fence": mark, "claim": sentence, "document": piece.text}
+                values = {**known, "fence": mark, "claim": sentence, "document": piece.text}
                 asked.append(
                     Question(
                         sentence=number,
                         claim=sentence,
                         citation=shown[piece.document][0],
                         messages=self._rendered(values),
+                        partial=len(found) > params.windows,
                     )
                 )
         return tuple(asked)
@@ -131,6 +135,7 @@ class ClaimMetric:
             defect=self.settings.defect(score),
             reason=f"not borne out: sentence {', '.join(wrong)}" if wrong else "",
             details=details,
+            flags=frozenset({CONTEXT_TRUNCATED} if any(question.partial for question in asked) else ()),
         )
 
     def _rendered(self, values: Mapping[str, str]) -> tuple[ChatMessage, ...]:

@@ -38,6 +38,8 @@ _NEEDED_IN_USER = {
     "ranking": ("{{#documents}}",),
     "claims": ("{{claim}}", "{{document}}"),
 }
+_OF_A_CLAIM = frozenset({"fence", "claim", "document", "query", "response"})
+"""What a prompt can be told that is asked claim by claim."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +165,9 @@ def _check_data(path: Path, front: FrontMatter, user: Template, line: int) -> No
         needed = _NEEDED_IN_USER.get(metric.reply, ())
         if missing := [tag for tag in needed if tag.strip("{}#") not in user.names]:
             raise ConfigError(f"{path}:{line}: [user]: reply: {metric.reply} needs {missing[0]}")
+        if metric.reply == "claims" and (strange := sorted(user.names - _OF_A_CLAIM)):
+            known = ", ".join(sorted(_OF_A_CLAIM))
+            raise ConfigError(f"{path}:{line}: [user]: no {{{{{strange[0]}}}}} with reply: claims; known: {known}")
 
 
 def _check_needs(path: Path, front: FrontMatter, user: Template, marked: MarkedYaml) -> None:

@@ -23,6 +23,7 @@ _PLAIN = {
     "an integer from 1 to 5 and nothing else": "5",
     'the line "# Result" and the score': "Document kb-1: 5\n# Overall Reason\nIt answers.\n# Result\n5",
     "Answer YES or NO": "YES",
+    "Reply Yes or No": "Yes",
     "\nClaim:": "Yes",
 }
 _PIECES = 10

@@ -51,7 +51,10 @@ class ObedientJudge:
         return line.startswith(self._repair) or " ".join(line.split()) in self._own
 
     def _verdict(self, body: dict[str, Any], inside: str, *, defect: bool) -> str:
-        reply = json.loads(kind(body))
+        kindly = kind(body)
+        if kindly == "Yes":
+            return "No" if defect else "Yes"
+        reply = json.loads(kindly)
         if not defect:
             return json.dumps(reply)
         for entry in reply.get("sentences", []):

@@ -1,6 +1,7 @@
 """Claims held against passages, one at a time, over loopback."""
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from monitor.errors import Retryable
 from monitor.judging.client import OpenAIJudge
 from monitor.judging.dialogue import Answer, converse
 from monitor.judging.metric import load
+from monitor.judging.quoting import CONTEXT_TRUNCATED
 from monitor.model import Citation, Finding, Reason, Turn
 
 NewJudge = Callable[..., OpenAIJudge]
@@ -58,6 +60,24 @@ def test_published_example(
         asked.body[key] for key in ("max_tokens", "temperature", "logprobs", "top_logprobs")
     )
     assert "response_format" not in asked.body
+
+
+def test_any_judge(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """A model that was not made for the published form is told what to do, with claim and passage between marks."""
+    judge_server.answer = lambda body: "Yes" if "third" in body["messages"][1]["content"].split("CLAIM")[1] else "No"
+
+    async def conversation(place: str) -> Answer:
+        async with new_judge() as judge:
+            turn = judged_turn(f"The Earth is the {place} planet from the Sun.", EARTH, query="Which planet is it?")
+            (answer,) = await converse([load("claim_check", judge_name=judge.name)], turn, judge)
+            return answer
+
+    found = [asyncio.run(conversation(place)).result for place in ("third", "fourth")]
+    assert [(1.0, False), (0.0, True)] == [(f.score, f.defect) for f in found if isinstance(f, Finding)]
+    system, user = (message["content"] for message in judge_server.asked[0].body["messages"])
+    assert "Reply with the one word Yes or No." in system
+    (mark,) = set(re.findall(r"\b[0-9a-f]{12}\b", user))
+    assert f"DOCUMENT\n{mark}\n{EARTH}\n{mark}\n\nQUESTION\n{mark}\nWhich planet is it?\n{mark}\n" in user
 
 
 def test_best_passage_and_worst_sentence(judge_server: JudgeServer, new_judge: NewJudge) -> None:
@@ -172,4 +192,10 @@ def test_long_answer_and_documents() -> None:
     asked = metric.questions(turn)  # type: ignore[union-attr]
     assert 40 == len(asked)
     assert all(len(question.messages[0].content) < 4 * 400 + 400 for question in asked)
-    assert "Town 3 is here." in asked[2].messages[0].content
+    assert "Town 3 is here." in asked[2 * 3].messages[0].content
+    # What is not shown is not silently left out.
+    finding = metric.conclude(asked, [0.9] * len(asked))  # type: ignore[union-attr]
+    assert isinstance(finding, Finding)
+    assert {CONTEXT_TRUNCATED} == finding.flags
+    (whole,) = metric.questions(judged_turn())  # type: ignore[union-attr]
+    assert not whole.partial

@@ -86,6 +86,12 @@ def test_defect_rule(prompt_file: Callable[..., Path], rule: str, defects: list[
         ("[user]\n", "[user]\n[user]\n", 11, "expected a line [system] and then a line [user]"),
         ("You grade", "You grade {{response}}", 12, "[system]: {{response}} is judged text and belongs in [user]"),
         ("defect: {", "reply: sentences\ndefect: {", 14, "reply: sentences needs {{#sentences}}"),
+        (
+            "defect: {score_lte: 2}\nschema: tone.schema.json",
+            "reply: claims\ndefect: {score_lte: 2}\nschema: null",
+            14,
+            "reply: claims needs {{claim}}",
+        ),
         ("{{query}}\n", "", 5, "needs: query is not shown to the judge: put {{query}} in [user]"),
         ("[query, response]", "[query]", 5, "{{response}} is in [user], so needs must name response"),
         ("{{query}}", "{{query}} {{ground_truth}}", 5, "so needs must name ground_truth"),
@@ -101,6 +107,15 @@ def test_mistake(prompt_file: Callable[..., Path], old: str, new: str, line: int
         read(path)
     (told,) = [told for told in str(caught.value).splitlines() if message in told]
     assert told.startswith(f"{path}:{line}: ")
+
+
+def test_claims_know_no_history(tmp_path: Path) -> None:
+    """A prompt that is asked claim by claim would find other placeholders empty, so they are refused."""
+    path = tmp_path / "claims.md"
+    shipped = locate("claim_check").read_text(encoding="utf-8")
+    path.write_text(shipped.replace("{{query}}", "{{history}}"), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"no \{\{history\}\} with reply: claims; known: claim, document"):
+        read(path)
 
 
 def test_all_mistakes_of_the_head(prompt_file: Callable[..., Path]) -> None:
