@@ -37,7 +37,7 @@ def _query(material: Material, asking: Call | None, contents: Sequence[str]) -> 
     none: frozenset[str] = frozenset()
     for step in material.wrappers():
         if step.query is not None and "query" not in step.unsure:
-            return step.query, step.flags & {"input_truncated"}
+            return _as_asked(step, material, asking, contents)
     if asking is not None and asking.query:
         return asking.query, none
     prompted = _from_prompts(material, asking, contents)
@@ -52,6 +52,18 @@ def _query(material: Material, asking: Call | None, contents: Sequence[str]) -> 
         if text is not None:
             return text, frozenset({"query_from_retrieval"})
     return None, none
+
+
+def _as_asked(
+    step: Step, material: Material, asking: Call | None, contents: Sequence[str]
+) -> tuple[str, frozenset[str]]:
+    """A chain's query; where the app handed it the very prompt that the model got, the question in that."""
+    told = step.query or ""
+    if asking is not None and asking.last_user and flat(asking.last_user) == flat(told):
+        prompted = _from_prompts(material, asking, contents)
+        if prompted is not None and prompted[1]:
+            return prompted
+    return told, step.flags & {"input_truncated"}
 
 
 def _from_prompts(

@@ -9,13 +9,14 @@ import re
 from dataclasses import replace
 
 from monitor.model import Citation
-from monitor.reading.attributes import REDACTED, Item, flattened, is_mapping, mapping, text, visible
+from monitor.reading.attributes import REDACTED, Item, flattened, mapping, text, visible
 from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import Documents, documents, ranked
 from monitor.reading.json_text import parse
 from monitor.reading.messages import Said, heard, said
 from monitor.reading.payload import answered, asked, tidy
 from monitor.reading.reprs import literal
+from monitor.reading.runs import tool_result
 from monitor.spans import Attributes, AttributeValue, Role, Span, Step
 
 NAME = "openinference"
@@ -80,7 +81,7 @@ def _chain(step: Step, attributes: Attributes) -> Step:
     unsure = {"query"} if not ask.query_certain else set()
     if not ask.history_certain or given_cut is not None:
         unsure.add("history")
-    if not answer.certain or made_cut is not None:
+    if not answer.certain or made_cut is not None or answer.response == ask.answered:
         unsure.add("response")
     flags = set(step.flags)
     if given_cut is not None or made_cut is not None:
@@ -147,7 +148,7 @@ def _tool(step: Step, attributes: Attributes) -> Step:
     made = _value(attributes, OUTPUT, "output.mime_type")[0]
     query = asked(_value(attributes, INPUT, "input.mime_type")[0]).query
     name = text(attributes, "tool.name") or step.span.name
-    return _with_documents(replace(step, retrieval_query=query, tool=name), documents(_tool_result(made)))
+    return _with_documents(replace(step, retrieval_query=query, tool=name), documents(tool_result(made)))
 
 
 def _embedding(step: Step, attributes: Attributes) -> Step:
@@ -252,12 +253,6 @@ def _with_documents(step: Step, read: Documents | None) -> Step:
         return step
     flags = step.flags | {"metadata_unread"} if read.damaged else step.flags
     return replace(step, documents=read.citations, flags=flags)
-
-
-def _tool_result(made: AttributeValue) -> AttributeValue:
-    """LangChain wraps a tool's result in a tool message, whose artifact may hold the documents themselves."""
-    data = made.get("data") if is_mapping(made) and made.get("type") == "tool" else None
-    return (data.get("artifact") or data.get("content")) if is_mapping(data) else made
 
 
 def _in_output(attributes: Attributes, pattern: re.Pattern[str]) -> str | None:

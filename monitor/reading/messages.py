@@ -66,7 +66,7 @@ def said(  # noqa: PLR0911 -- one return per shape
             return pair
         if value and all(is_mapping(part) and "role" not in part and _is_part(part) for part in value):
             return (_message(default, value),)
-        return tuple(message for item in value for message in said(item, default=default, depth=depth + 1))
+        return _in_order(value, default, depth)
     return ()
 
 
@@ -101,6 +101,18 @@ def before_last_user(messages: Sequence[Said]) -> tuple[tuple[Said, ...], Said |
         if messages[at].role == "user":
             return tuple(messages[:at]), messages[at]
     return tuple(messages), None
+
+
+def _in_order(value: Sequence[AttributeValue], default: str, depth: int) -> tuple[Said, ...]:
+    """The messages of a list; what follows a tool's call under an unheard-of role is its result, named for the tool."""
+    found: list[Said] = []
+    for item in value:
+        read = said(item, default=default, depth=depth + 1)
+        called = bool(found) and (found[-1].tool_calls > 0 or found[-1].role == "tool")
+        if called and is_mapping(item) and isinstance(item.get("role"), str) and role_of(item["role"]) is None:
+            read = tuple(replace(message, role="tool") for message in read)
+        found += read
+    return tuple(found)
 
 
 def _from_text(value: str, default: str, depth: int) -> tuple[Said, ...]:

@@ -51,6 +51,8 @@ class Asked:
     documents: tuple[Citation, ...] | None = None
     query_certain: bool = True
     history_certain: bool = True
+    answered: str | None = None
+    """The answer that the messages end with: it was given before, unless the app wrote it into its input afterwards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,7 @@ def asked(value: AttributeValue) -> Asked:
         documents=_contexts(value),
         query_certain=found.query_certain,
         history_certain=found.history_certain if history is None else all(message.certain for message in history),
+        answered=found.answered,
     )
 
 
@@ -173,12 +176,23 @@ def _question_in(held: AttributeValue) -> Asked | None:
 
 
 def _asked_in_messages(messages: Sequence[Said]) -> Asked | None:
-    """History is not said to be empty by messages that hold nothing but the question: some apps keep it elsewhere."""
+    """History is not said to be empty by messages that hold nothing but the question: some apps keep it elsewhere.
+
+    Messages that end with an answer may be the conversation so far, and the question stands elsewhere.
+    """
     earlier, last = before_last_user(messages)
     if last is None or not last.content.strip():
         return None
     history = conversation(earlier)
-    return Asked(query=last.content.strip(), history=history or None, history_certain=last.certain)
+    final = messages[-1]
+    answered = tidy(final.content) if final.role == "assistant" and not final.tool_calls else None
+    return Asked(
+        query=last.content.strip(),
+        history=history or None,
+        query_certain=answered is None,
+        history_certain=last.certain and answered is None,
+        answered=answered,
+    )
 
 
 def _history(value: _Mapping) -> tuple[Said, ...] | None:

@@ -88,7 +88,10 @@ def called(args: Sequence[AttributeValue], kwargs: Mapping[str, AttributeValue])
 
 
 def question(value: AttributeValue) -> Asked:
-    """Return what an operation's input asks; `{"args": [...], "kwargs": {...}}` are a function's arguments."""
+    """Return what an operation's input asks; `{"args": [...], "kwargs": {...}}` are a function's arguments.
+
+    JavaScript SDKs write the arguments alone: a list that begins with a text.
+    """
     if is_mapping(value) and value.keys() == _ARGUMENTS:
         args, kwargs = value["args"], value["kwargs"]
         return called(args if is_sequence(args) else (), kwargs if is_mapping(kwargs) else {})
@@ -103,6 +106,8 @@ def prompt(value: AttributeValue) -> tuple[Said, ...]:
     """Return the messages of a model call's input: a list of them, a request's body, or a plain prompt."""
     if not is_mapping(value) or role_of(value.get("role")) or "lc" in value:
         return said(value)
+    if is_sequence(value) and len(value) > 1 and isinstance(value[0], str) and not role_of(value[0]):
+        return called(value, {})
     if value.keys() == _ARGUMENTS:
         kwargs, args = value["kwargs"], value["args"]
         return prompt(kwargs) if kwargs else tuple(m for arg in (args if is_sequence(args) else ()) for m in said(arg))
@@ -175,7 +180,7 @@ def _chain(step: Step, given: Value, made: Value) -> Step:
     unsure = {"query"} if not ask.query_certain else set()
     if not ask.history_certain or given.cut is not None:
         unsure.add("history")
-    if not answer.certain or made.cut is not None:
+    if not answer.certain or made.cut is not None or answer.response == ask.answered:
         unsure.add("response")
     flags = set(step.flags)
     if given.cut and ask.query is not None and ask.query == given.cut.strip():
@@ -228,7 +233,7 @@ def _only_text(value: AttributeValue) -> str | None:
 def _tool(step: Step, given: Value, made: Value) -> Step:
     query = step.retrieval_query or question(given.value).query or _only_text(given.value)
     return _with_documents(
-        replace(step, retrieval_query=query, tool=step.tool or step.span.name), documents(_result(made.value))
+        replace(step, retrieval_query=query, tool=step.tool or step.span.name), documents(tool_result(made.value))
     )
 
 
@@ -253,18 +258,23 @@ _READERS: Mapping[Role, Callable[[Step, Value, Value], Step]] = {
 }
 
 
-def _result(value: AttributeValue, *, depth: int = 0) -> AttributeValue:
-    """A tool's result inside what frameworks put around it."""
+def tool_result(value: AttributeValue, *, depth: int = 0) -> AttributeValue:
+    """Return a tool's result without what frameworks put around it.
+
+    >>> tool_result({"output": {"type": "tool", "content": "So."}})
+    'So.'
+    """
     if isinstance(value, str) and prints_messages(value):
         return next((message.content for message in said(value)), value)
     if not is_mapping(value) or depth > _DEPTH:
         return value
-    message = value.get("kwargs") if "lc" in value else value
-    spoken = is_mapping(message) and (role_of(message.get("type")) == "tool" or role_of(message.get("role")) == "tool")
-    if is_mapping(message) and (spoken or len(value) == 1 or _is_wrapping(value)):
+    inner = value.get("kwargs") if "lc" in value else value.get("data")
+    message = inner if is_mapping(inner) and ("lc" in value or _speaks_for_a_tool(value)) else value
+    spoken = _speaks_for_a_tool(value) or _speaks_for_a_tool(message)
+    if spoken or len(value) == 1 or _is_wrapping(value):
         for key in ("artifact", *_RESULTS):
             if message.get(key) is not None:
-                return _result(message[key], depth=depth + 1)
+                return tool_result(message[key], depth=depth + 1)
     return value
 
 
@@ -277,3 +287,10 @@ def _with_documents(step: Step, read: Documents | None) -> Step:
         return step
     flags = step.flags | {"metadata_unread"} if read.damaged else step.flags
     return replace(step, documents=read.citations, flags=flags)
+def _speaks_for_a_tool(message: Mapping[str, AttributeValue]) -> bool:
+    """Whether it is a tool's message, by its type, role, or the class that LangChain names in `id`."""
+    name = message.get("id")
+    told = (message.get("type"), message.get("role"), name[-1] if is_sequence(name) and name else None)
+    return any(role_of(role) == "tool" for role in told)
+
+

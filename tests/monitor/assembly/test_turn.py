@@ -68,6 +68,16 @@ def test_query_from_a_prompt(make: Make, turns: Turns) -> None:
     assert ("Is the pump covered?", True) == (turn.query, "query_from_prompt" in turn.flags)
 
 
+def test_a_prompt_as_the_query(make: Make, turns: Turns) -> None:
+    """A chain that was handed the model's whole prompt was asked the question in it; any other is asked as it says."""
+    prompt = f"Context:\n[kb-1] {PUMP}\n\nQuestion: Is the pump covered?"
+    root, call = make.chain(1, prompt, "Yes."), make.call(2, [("user", prompt)], "Yes.", parent=1)
+    (turn,) = turns([root, call])
+    assert ("Is the pump covered?", True) == (turn.query, "query_from_prompt" in turn.flags)
+    (turn,) = turns([root, make.call(2, [("user", "Is the pump covered?")], "Yes.", parent=1)])
+    assert (prompt, False) == (turn.query, "query_from_prompt" in turn.flags)
+
+
 def test_lost_content_of_the_user(make: Make, turns: Turns) -> None:
     """When the question's content was lost, an earlier question is not taken for it."""
     spans = [

@@ -150,6 +150,15 @@ def test_tool_results_are_the_tools_words() -> None:
     assert (Said("tool", "3 left"),) == said(message)
 
 
+def test_a_tool_by_its_name() -> None:
+    """A role nobody has heard of is the tool's when a call was just made, else whoever speaks there."""
+    called: dict[str, AttributeValue] = {"role": "assistant", "content": "", "tool_calls": [{"id": "c"}]}
+    found: dict[str, AttributeValue] = {"role": "search_kb", "content": "[]"}
+    asks: dict[str, AttributeValue] = {"role": "user", "content": "Why?"}
+    assert ["user", "assistant", "tool", "tool"] == [m.role for m in said([asks, called, found, found])]
+    assert ["user", "user"] == [m.role for m in said([asks, found])]
+
+
 def test_a_whole_run_in_one_message() -> None:
     """Tool results among the parts of an assistant's message are not what it said."""
     parts = [

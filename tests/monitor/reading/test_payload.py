@@ -63,6 +63,14 @@ def test_uncertain_sources() -> None:
     assert (False, False) == (printed.history_certain, asked({"prompt": "Why?"}).query_certain)
 
 
+def test_a_conversation_that_ends_with_an_answer() -> None:
+    """Its last question was answered before, so that another place may hold the one that is asked now."""
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    found = asked({"messages": said})
+    assert ("Hi", False, False, "Hello") == (found.query, found.query_certain, found.history_certain, found.answered)
+    assert asked({"question": "Why?", "messages": said}).query_certain
+
+
 def test_documents_handed_in() -> None:
     """DSPy's modules take the passages as an input field."""
     read = asked({"question": "Why?", "context": ["One.", "Two."]})

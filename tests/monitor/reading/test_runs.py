@@ -71,6 +71,19 @@ def test_arguments_without_history() -> None:
     assert ((), None) == (called(["Why?", []], {}).history, called(["Why?"], {}).history)
 
 
+def test_arguments_alone() -> None:
+    """JavaScript's SDKs write a function's arguments as a list, in which the messages are the history."""
+    assert ("Why?", BEFORE) == (question(["Why?", [HI, HELLO]]).query, question(["Why?", [HI, HELLO]]).history)
+    assert ("Why?", ()) == (question(["Why?", []]).query, question(["Why?", []]).history)
+    assert "Why?" == question(["human", "Why?"]).query
+
+
+def test_a_state_passed_on(make: Make) -> None:
+    """A chain that returns the conversation it was given answered nothing."""
+    read = step(make, Role.CHAIN, {"messages": [HI, HELLO]}, {"messages": [HI, HELLO]})
+    assert {"query", "history", "response"} == read.unsure
+
+
 def test_a_single_word() -> None:
     """One word is the question when there is no other text."""
     assert "Returns" == called(["Returns"], {}).query
