@@ -1,17 +1,22 @@
 """Documents that only the prompt holds, for apps whose retrieval is not instrumented.
 
-Read is what stands between a heading such as `Context:` and the question, or inside `<context>`; parts that begin with
-a label such as `[kb-1]` or `Document 2:` become a citation each.
+Read is what a tool returned since the question, else what stands between a heading such as `Context:` and the question,
+or inside `<context>`; parts that begin with a label such as `[kb-1]` or `Document 2:` become a citation each, and so do
+the `Source: ...` and `Content: ...` of LangChain's tutorials.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from monitor.assembly.prompt import up_to_question
 from monitor.model import Citation, Message
-from monitor.reading.documents import ranked
+from monitor.reading.attributes import is_mapping
+from monitor.reading.documents import documents, ranked
+from monitor.reading.reprs import literal
+from monitor.spans import AttributeValue
 
 _HEADING = re.compile(
     r"(?:^|\n)[ \t>#*-]{0,10}(?:(?:retrieved|relevant|following|given|provided|reference)[ \t]+){0,2}"
@@ -25,6 +30,7 @@ _LABEL = re.compile(
     r"^[ \t]*(?:\[([^\]\n]{1,80})\]|(?:document|source|passage|chunk)[ \t]*#?(\d{1,3})[ \t]*[:.])",
     re.IGNORECASE | re.MULTILINE,
 )
+_SOURCED = re.compile(r"^Source:[ \t]*(.{1,400})\n+Content:[ \t]*", re.IGNORECASE | re.MULTILINE)
 _REMARK = re.compile(r"\s*[(\[<].{0,80}[)\]>]\s*", re.DOTALL)
 _SHORTEST = 40
 """Characters of the shortest text that counts as retrieved rather than as a remark such as "(no documents found)"."""
@@ -32,12 +38,49 @@ _SHORTEST = 40
 
 def quoted_documents(messages: Sequence[Message]) -> tuple[Citation, ...]:
     """Return the documents that a prompt quotes, by rank; empty when none can be told apart from instructions."""
+    returned = _returned(messages)
+    if returned:
+        return ranked(returned)
     for message in reversed(messages):
         if message.role in {"user", "system"}:
             block = _tagged(message.content) or _headed(message.content)
             if block is not None:
                 return ranked(_split(block))
     return ()
+
+
+def _returned(messages: Sequence[Message]) -> list[Citation]:
+    """What tools returned since the last message of a user, each document once."""
+    found: dict[str, Citation] = {}
+    asked = max((at for at, message in enumerate(messages) if message.role == "user"), default=-1)
+    for message in messages[asked + 1 :]:
+        if message.role == "tool":
+            read = documents(message.content)
+            listed = read.citations if read is not None else _sourced(message.content) or _labelled(message.content)
+            for citation in listed:
+                if citation.content:
+                    found.setdefault(citation.content, replace(citation, used=True))
+    return list(found.values())
+
+
+def _sourced(text: str) -> list[Citation]:
+    """`Source: {metadata}` and `Content: text`, one after the other."""
+    marks = list(_SOURCED.finditer(text))
+    if not marks:
+        return []
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    rows: list[AttributeValue] = []
+    for mark, end in zip(marks, ends, strict=True):
+        named = literal(mark[1])
+        metadata = named if is_mapping(named) else {"source": mark[1]}
+        rows.append({"content": text[mark.end() : end].strip(), "metadata": metadata})
+    read = documents(rows, trusted=True)
+    return list(read.citations) if read is not None else []
+
+
+def _labelled(text: str) -> list[Citation]:
+    first = _LABEL.match(text)
+    return _split(text) if first is not None and len(text) >= _SHORTEST else []
 
 
 def _tagged(text: str) -> str | None:

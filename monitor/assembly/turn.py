@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import islice
 
@@ -19,7 +19,7 @@ from monitor.assembly.wording import repaired
 from monitor.model import Turn, turn_id
 from monitor.reading import identity
 from monitor.reading.attributes import text
-from monitor.spans import Attributes, Role, Span, instant
+from monitor.spans import Attributes, Role, Span, Step, instant
 
 _TOLD = frozenset(("truncated", "redacted", "text_repaired", "metadata_unread", "span_missing", "generic"))
 _TELLING = SEARCHES | WRAPPERS | {Role.LLM, Role.TOOL}
@@ -40,7 +40,7 @@ def turn(material: Material, *, hash_user: Callable[[str], str]) -> Turn:
     cites = cited(documents, asking.messages if asking else None, cut="truncated" in flags)
     told = _teller(material, reply)
     started, ended = _times(material, reply.answer)
-    user = _owner(material, identity.user)
+    user = _owner(material, identity.user, lambda step: step.user_id)
     model = _model(material, reply.answer)
     return repaired(
         Turn(
@@ -50,7 +50,7 @@ def turn(material: Material, *, hash_user: Callable[[str], str]) -> Turn:
             app=text(told.resource, "service.name") or "unknown_service",
             environment=_environment(told),
             release=text(told.resource, "service.version") or "",
-            session_id=_owner(material, identity.session),
+            session_id=_owner(material, identity.session, lambda step: step.session_id),
             user_id=None if user is None else hash_user(user),
             query=ask.query,
             history=ask.history,
@@ -92,8 +92,10 @@ def _environment(span: Span) -> str:
     return text(span.resource, *keys) or text(span.attributes, *keys) or ""
 
 
-def _owner(material: Material, read: Callable[[Attributes], str | None]) -> str | None:
-    """The root's word, else what most spans say (the earliest of equals), else the spans above, else the resource."""
+def _owner(
+    material: Material, read: Callable[[Attributes], str | None], told: Callable[[Step], str | None]
+) -> str | None:
+    """The root's word, else what most spans say (the earliest of equals), were given or logged, else those above."""
     head = material.head.span
     own = read(head.attributes) if head is not None else None
     if own is not None:
@@ -101,8 +103,19 @@ def _owner(material: Material, read: Callable[[Attributes], str | None]) -> str 
     said = Counter(value for span in material.spans if (value := read(span.attributes)) is not None)
     if said:
         return said.most_common(1)[0][0]
+    inside = next((value for step in _first_steps(material) if (value := told(step)) is not None), None)
+    if inside is None:
+        logged = (event.attributes for span in material.spans for event in span.events if event.is_log)
+        inside = next((value for attributes in logged if (value := read(attributes)) is not None), None)
+    if inside is not None:
+        return inside
     above = next((value for span in material.ancestors() if (value := read(span.attributes)) is not None), None)
     return above or next((value for span in material.spans[:1] if (value := read(span.resource)) is not None), None)
+
+
+def _first_steps(material: Material) -> Iterator[Step]:
+    yield from islice(material.wrappers(), _LOOKED_AT)
+    yield from material.steps
 
 
 def _model(material: Material, answer: Call | None) -> str | None:

@@ -111,7 +111,7 @@ def read(span: Span) -> Step:
 def _model_call(step: Step, attributes: Attributes) -> Step:
     messages, cut = _messages(attributes)
     given = _instructions(attributes) + messages
-    made = said(attributes.get(OUTPUT), default="assistant")
+    made = _made(attributes)
     if not given:
         given = _from_events(step.span.events, MESSAGE_EVENTS)
     if not made:
@@ -201,6 +201,20 @@ def _messages(attributes: Attributes) -> tuple[tuple[Said, ...], bool]:
     value = attributes.get(INPUT)
     parsed = parse(value) if isinstance(value, str) else None
     return said(value if parsed is None else parsed.value), parsed is not None and parsed.cut is not None
+
+
+def _made(attributes: Attributes) -> tuple[Said, ...]:
+    """What came out: of several choices each with its own end, or one answer in pieces that have none but the last."""
+    listed = unwrap(attributes.get(OUTPUT))
+    made = said(attributes.get(OUTPUT) if listed is None else listed, default="assistant")
+    if is_sequence(listed) and len(made) == len(listed) and _in_pieces(listed):
+        whole = "".join(m.content for m in made)
+        return (Said("assistant", whole, sum(m.tool_calls for m in made), all(m.certain for m in made)),)
+    return made
+
+
+def _in_pieces(listed: Sequence[AttributeValue]) -> bool:
+    return len(listed) > 1 and all(is_mapping(one) and one.get("finish_reason") == "" for one in listed[:-1])
 
 
 def _instructions(attributes: Attributes) -> tuple[Said, ...]:

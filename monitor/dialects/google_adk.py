@@ -1,7 +1,8 @@
 """Google's Agent Development Kit: requests and responses of Gemini as JSON under `gcp.vertex.agent.*`.
 
 Agents and tools name their GenAI operation, model calls (`call_llm`) do not; what a tool returned is a message of the
-user's to the model.
+user's to the model. Release 2 calls models as GenAI says (`generate_content`), with content on the span or in its
+event, where a streamed answer is a message per piece.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def read(span: Span) -> Step:
     if broken_off(span.attributes, (REQUEST, RESPONSE)):
         step = replace(step, flags=step.flags | {"truncated"})
     if step.role is Role.LLM:
-        return _model_call(step)
+        return _model_call(step) if REQUEST in span.attributes else replace(genai.read(span), dialect=NAME)
     if step.role is Role.TOOL:
         return _tool(step)
     return replace(genai.read(span), dialect=NAME) if genai.OPERATION in span.attributes else step
@@ -111,13 +112,14 @@ DIALECT = Convention(
     name=NAME,
     priority=95,
     url="https://google.github.io/adk-docs/observability/",
-    versions="google-adk 1, from its documents",
+    versions="google-adk 1.5 to 2.13",
     setup=Setup(
         lines=(
             "pip install google-adk opentelemetry-exporter-otlp-proto-http\n"
             "trace.set_tracer_provider(provider)  # before the first agent runs"
         ),
-        remark="leave ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS unset",
+        content="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY",
+        remark="release 2 wants OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental as well; 1 records content",
         session="the id of the session that the runner is given",
         documents="let the tool that retrieves return objects with id and content",
     ),

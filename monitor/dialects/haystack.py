@@ -1,6 +1,7 @@
 """Haystack's own tracing: `haystack.pipeline.run`, `haystack.component.run` and, for agents, `haystack.agent.run`.
 
-All components share one span name, their class tells what they do. Content is JSON text and off unless the app sets
+All components share one span name, their class tells what they do. Since release 3 an agent's steps are no components:
+`haystack.agent.step.llm` and `.tool`, with keys of the same name. Content is JSON text and off unless the app sets
 HAYSTACK_CONTENT_TRACING_ENABLED.
 """
 
@@ -28,7 +29,8 @@ WHOLE = (
     ("haystack.pipeline.input_data", "haystack.pipeline.output_data"),
     ("haystack.agent.input", "haystack.agent.output"),
 )
-CONTENT = (INPUT, OUTPUT, *WHOLE[0], *WHOLE[1])
+STEPS = {"haystack.agent.step.llm": Role.LLM, "haystack.agent.step.tool": Role.TOOL}
+CONTENT = (INPUT, OUTPUT, *WHOLE[0], *WHOLE[1], *(f"{step}.{end}" for step in STEPS for end in ("input", "output")))
 COMPONENTS = (
     ("Retriever", Role.RETRIEVAL),
     ("Ranker", Role.RERANK),
@@ -54,6 +56,8 @@ def role(span: Span) -> Role:
         return next((does for end, does in COMPONENTS if kind.endswith(end)), Role.NOISE)
     if span.name == "haystack.agent.run":
         return Role.AGENT
+    if span.name in STEPS:
+        return STEPS[span.name]
     return Role.CHAIN if span.name.endswith("pipeline.run") else Role.NOISE
 
 
@@ -79,8 +83,15 @@ def _chain(step: Step, attributes: Attributes) -> Step:
     )
 
 
+def _content(step: Step, attributes: Attributes) -> tuple[AttributeValue, AttributeValue]:
+    """What a component was given and made; a step of an agent has keys of its own."""
+    name = step.span.name
+    keys = (f"{name}.input", f"{name}.output") if name in STEPS else (INPUT, OUTPUT)
+    return unwrap(attributes.get(keys[0])), unwrap(attributes.get(keys[1]))
+
+
 def _model_call(step: Step, attributes: Attributes) -> Step:
-    given, made = _named(unwrap(attributes.get(INPUT))), _named(unwrap(attributes.get(OUTPUT)))
+    given, made = map(_named, _content(step, attributes))
     prompt = (given.get("messages") or given.get("prompt")) if is_mapping(given) else given
     replies = made.get("replies") if is_mapping(made) else made
     spoken = said(replies[:1] if is_sequence(replies) else replies, default="assistant")
@@ -111,10 +122,16 @@ def _embedding(step: Step, attributes: Attributes) -> Step:
 
 
 def _tool(step: Step, attributes: Attributes) -> Step:
-    """Results stand in tool messages: `{"tool_messages": [{"content": [{"tool_call_result": {...}}]}]}`."""
-    found = [_result(part) for part in _parts(unwrap(attributes.get(OUTPUT)))]
+    """Results stand in tool messages: `{"tool_messages": [{"content": [{"tool_call_result": {...}}]}]}`, or alone."""
+    given, made = _content(step, attributes)
+    found = [_result(part) for part in _parts(made)] or [made]
     read = next((docs for result in found if (docs := documents(unwrap(result))) is not None), None)
-    return replace(step, documents=None if read is None else read.citations)
+    return replace(
+        step,
+        tool=text(attributes, "haystack.tool.name"),
+        retrieval_query=asked(given).query if step.span.name in STEPS else None,
+        documents=None if read is None else read.citations,
+    )
 
 
 _READERS: Mapping[Role, Callable[[Step, Attributes], Step]] = {
@@ -178,7 +195,7 @@ DIALECT = Convention(
     name=NAME,
     priority=72,
     url="https://docs.haystack.deepset.ai/docs/tracing",
-    versions="haystack-ai 2.2 to 2.20",
+    versions="haystack-ai 2.2 to 3.4",
     setup=Setup(
         lines=(
             "pip install haystack-ai opentelemetry-sdk\n"

@@ -62,7 +62,7 @@ def read(span: Span) -> Step:
             step,
             input_tokens=integer(usage, "input_tokens", "prompt_tokens"),
             output_tokens=integer(usage, "output_tokens", "completion_tokens"),
-            streaming=True if any(event.name.startswith(_CHUNKS) for event in span.events) else None,
+            streaming=True if _streams(span) else None,
             facets=facets,
         ),
         decoded(attributes.get(INPUT)),
@@ -73,6 +73,12 @@ def read(span: Span) -> Step:
     named = _said(attributes, "mlflow.llm.model")
     asked_for = text(mapping(attributes, "invocation_params"), "model", "model_name")
     return replace(step, request_model=step.request_model or asked_for or named)
+
+
+def _streams(span: Span) -> bool:
+    """Of LlamaIndex only the method tells, such as `OpenAI.stream_chat`."""
+    chunked = any(event.name.startswith(_CHUNKS) for event in span.events)
+    return chunked or span.name.rpartition(".")[2].startswith(("stream", "astream"))
 
 
 def _said(attributes: Attributes, key: str) -> str | None:

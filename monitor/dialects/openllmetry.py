@@ -11,6 +11,7 @@ import re
 from dataclasses import replace
 
 from monitor.dialects import genai
+from monitor.reading import identity
 from monitor.reading.attributes import Item, flattened, is_mapping, text
 from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.json_text import unwrap
@@ -56,6 +57,7 @@ INPUTS = ("traceloop.entity.input", "gen_ai.task.input", "gen_ai.tool.call.argum
 OUTPUTS = ("traceloop.entity.output", "gen_ai.task.output", "gen_ai.tool.call.result")
 PROMPT, COMPLETION = "gen_ai.prompt.", "gen_ai.completion."
 _HELPERS = re.compile(r"(?:Splitter|NodeParser|PromptTemplate|PromptHelper|Postprocessor)$")
+_BUNDLE = re.compile(r'\{"(?:str_or_query_bundle|query_bundle)"|\{"\w+": \{"query_str"')
 _FLAT = (PROMPT, COMPLETION)
 _WRAPPED = ("inputs", "outputs")
 _NOTHING: tuple[AttributeValue, ...] = (None, "", {}, {"input": ""})
@@ -81,7 +83,8 @@ def role(span: Span) -> Role:
     kind = str(attributes.get(KIND, "")).lower()
     if kind == "task":
         name = _entity_name(span)
-        return component(name) or (Role.NOISE if _HELPERS.search(name) else Role.CHAIN)
+        found = component(name) or (Role.NOISE if _HELPERS.search(name) else None)
+        return found or (Role.RETRIEVAL if _is_retriever(attributes) else Role.CHAIN)
     return KINDS.get(kind, Role.CHAIN if kind else Role.LLM)
 
 
@@ -96,7 +99,18 @@ def read(span: Span) -> Step:
     if step.role is Role.TOOL:
         step = replace(step, tool=_entity_name(span) or None)
     given, made = decoded(text(attributes, *INPUTS)), decoded(text(attributes, *OUTPUTS))
+    step = replace(
+        step,
+        session_id=step.session_id or identity.session_given(given.value),
+        user_id=step.user_id or identity.user_given(given.value),
+    )
     return told(step, _late(_unwrapped(given), made), _unwrapped(made))
+
+
+def _is_retriever(attributes: Attributes) -> bool:
+    """LlamaIndex's retrievers of any name are given a query bundle and return a list."""
+    given, made = text(attributes, *INPUTS), text(attributes, *OUTPUTS)
+    return given is not None and made is not None and made.startswith("[") and bool(_BUNDLE.match(given))
 
 
 def _entity_name(span: Span) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from monitor.reading.attributes import text
+from monitor.reading.attributes import is_sequence, text
 from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import documents
 from monitor.reading.failure import class_name
 from monitor.reading.json_text import unwrap
 from monitor.reading.naming import component
-from monitor.reading.runs import Value, decoded, told
-from monitor.spans import Attributes, AttributeValue, Role, Span, Step
+from monitor.reading.runs import Value, decoded, question, told
+from monitor.spans import Attributes, Role, Span, Step
 
 NAME = "trulens"
 
@@ -78,6 +78,8 @@ def read(span: Span) -> Step:
     if step.role is Role.TOOL:
         step = replace(step, tool=text(attributes, BASE + "mcp.tool_name"))
     step = told(step, _given(attributes, step.role), _made(attributes, step.role))
+    if step.role in {Role.CHAIN, Role.AGENT} and step.history is None:
+        step = replace(step, history=question(_arguments(attributes)).history)
     if step.role in {Role.RETRIEVAL, Role.RERANK}:
         return _found(step, attributes)
     return step
@@ -87,15 +89,23 @@ def _given(attributes: Attributes, kind: Role) -> Value:
     named = text(attributes, *(BASE + key for key in _INPUTS.get(kind, ())))
     if named is not None:
         return decoded(named)
-    arguments: dict[str, AttributeValue] = {
+    return Value(_arguments(attributes) or None)
+
+
+def _arguments(attributes: Attributes) -> Attributes:
+    return {
         key.removeprefix(ARGUMENTS): unwrap(value) for key, value in attributes.items() if key.startswith(ARGUMENTS)
     }
-    return Value(arguments or None)
 
 
 def _made(attributes: Attributes, kind: Role) -> Value:
+    """What came out; of a stream the root keeps the last piece only, and the function's return has them all."""
     named = text(attributes, *(BASE + key for key in _OUTPUTS.get(kind, ())))
-    return decoded(attributes.get(RETURN) if named is None else named)
+    returned = attributes.get(RETURN)
+    pieces = [str(piece) for piece in returned if piece] if is_sequence(returned) else []
+    if named is not None and pieces and pieces[-1] == named:
+        return Value("".join(pieces))
+    return decoded(returned if named is None else named)
 
 
 def _found(step: Step, attributes: Attributes) -> Step:
@@ -113,11 +123,11 @@ DIALECT = Convention(
     name=NAME,
     priority=42,
     url="https://www.trulens.org/otel/semantic_conventions/",
-    versions="trulens 2, from its documents",
+    versions="trulens 2.16",
     setup=Setup(
         lines=(
             "pip install trulens-otel-semconv\n"
-            'TruSession(experimental_otel_exporter=OTLPSpanExporter(endpoint="http://rag-monitor:4318/v1/traces"))'
+            'TruSession(span_exporter=OTLPSpanExporter(endpoint="http://rag-monitor:4318/v1/traces"))'
         ),
         session="set session.id on a span of your own around the turn",
         documents='@instrument(span_type=RETRIEVAL, attributes={RETRIEVED_CONTEXTS: "return"})',

@@ -36,7 +36,7 @@ class Table:
             span=span,
             role=role,
             dialect=dialect,
-            session_id=text(attributes, *self.session_id) or identity.session(attributes),
+            session_id=identity.session(attributes, *self.session_id),
             user_id=text(attributes, *self.user_id) or identity.user(attributes),
             model=text(attributes, *self.model),
             request_model=text(attributes, *self.request_model),

@@ -1,7 +1,7 @@
 """Retrieved documents in the shapes that retrievers and frameworks give them, as citations.
 
 Known shapes: plain texts, objects with the usual key names, LangChain constructor JSON, LlamaIndex `{node, score}`,
-`[document, score]` pairs, columns of a vector store, JSON in JSON, and Python reprs (id and score only).
+`[document, score]` pairs, columns of a vector store, JSON in JSON, and Python reprs of documents and lists of them.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def _listed(  # noqa: PLR0911 -- one return per shape
     if isinstance(value, str):
         parsed = parse(value)
         if parsed is None or isinstance(parsed.value, str):
-            return None, False
+            printed = reprs.documents(value)
+            return _listed(printed, trusted=trusted, depth=depth + 1) if printed else (None, False)
         return _listed(parsed.value, trusted=trusted, depth=depth + 1)
     if is_mapping(value):
         return _from_container(value, trusted=trusted, depth=depth)
@@ -177,8 +178,7 @@ def _from_text(value: str, *, trusted: bool, depth: int, rank: int) -> tuple[Cit
         return _one(parsed.value, trusted=trusted, depth=depth + 1, rank=rank)
     printed = reprs.document(value)
     if printed is not None:
-        identity, content, score = printed
-        return Citation(id=identity, content=content, score=score, rank=rank), False
+        return _from_mapping(printed, trusted=True, rank=rank)
     return (Citation(content=value, rank=rank) if trusted and value != REDACTED else None), False
 
 

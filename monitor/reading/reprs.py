@@ -7,14 +7,21 @@ LlamaIndex, DSPy and Haystack write `ChatMessage(role=<MessageRole.USER: 'user'>
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from monitor.reading import literals
+from monitor.reading.attributes import finite
 from monitor.spans import AttributeValue
 
 _PRINTED = re.compile(
     r"""\s*\[?\s*<?(?:(?:Chat|Human|AI|System|Tool|Function)Message(?:Chunk)?\(|content=['"]|messages=\[)"""
 )
-_PRINTED_DOCUMENT = re.compile(r"\s*<?(?:Document|NodeWithScore|TextNode|ImageNode|IndexNode|Chunk|ScoredPoint)\(")
+_DOCUMENTS = "Document|NodeWithScore|TextNode|ImageNode|IndexNode|Chunk|ScoredPoint"
+_PRINTED_DOCUMENT = re.compile(rf"\s*(?:<?(?:{_DOCUMENTS})\(|page_content=['\"])")
+_STRING = r"""(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")"""
+_DOCUMENT_OR_QUOTED = re.compile(rf"{_STRING}|(?:(?<=\[)|(?<=, ))<?((?:{_DOCUMENTS})\()", re.DOTALL)
+_CONTENT = re.compile(rf"\b(?:text|content|page_content)=({_STRING})", re.DOTALL)
+_METADATA = re.compile(rf"\b(?:metadata|meta|payload)=(\{{(?:[^{{}}'\"]|{_STRING}|\{{[^{{}}]*+\}})*+\}})", re.DOTALL)
 _TEXT = re.compile(r"""\b(?:text|content)=((?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"))""", re.DOTALL)
 _ROLE = re.compile(r"<(?:\w*Role)\.(\w+)|\brole='(\w+)'|\b(Human|AI|System|Tool|Function)Message(?:Chunk)?\(")
 _MESSAGE = re.compile(r"\b(?:Chat|Human|AI|System|Tool|Function)Message(?:Chunk)?\(")
@@ -47,27 +54,45 @@ def spoken(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(read)
 
 
-def document(text: str) -> tuple[str | None, str | None, float | None] | None:
-    """Return (id, content, score) of one printed document, None when the text prints no document.
+def document(text: str) -> Mapping[str, AttributeValue] | None:
+    """Return what one printed document says under `id`, `content`, `score` and `metadata`; None if it is none.
 
     >>> document("<NodeWithScore(node=TextNode(id_=kb-3), score=0.62)>")
-    ('kb-3', None, 0.62)
+    {'id': 'kb-3', 'score': 0.62}
+    >>> document("page_content='A mill.' metadata={'source': 'a.md'}")
+    {'content': 'A mill.', 'metadata': {'source': 'a.md'}}
     """
     if not _PRINTED_DOCUMENT.match(text):
         return None
-    identity, score = _ID.search(text), _SCORE.search(text)
-    content = _TEXT.search(text)
-    if identity is None and content is None:
-        return None
-    try:
-        number = float(score[1]) if score else None
-    except ValueError:
-        number = None
-    return (
-        (identity[1] or identity[2]) if identity else None,
-        _unquote(content[1]) if content else None,
-        number,
-    )
+    settings = _METADATA.search(text)
+    plain = text if settings is None else text[: settings.start()] + text[settings.end() :]
+    content = _CONTENT.search(plain)
+    rest = plain if content is None else plain[: content.start()] + plain[content.end() :]
+    identity, score = _ID.search(rest), _SCORE.search(rest)
+    row: dict[str, AttributeValue] = {}
+    if identity is not None:
+        row["id"] = identity[1] or identity[2]
+    if content is not None:
+        row["content"] = literals.unquoted(content[1])
+    if score is not None and (number := finite(score[1])) is not None:
+        row["score"] = number
+    metadata = literal(settings[1]) if settings is not None else None
+    if metadata:
+        row["metadata"] = metadata
+    return row if row.keys() & {"id", "content"} else None
+
+
+def documents(text: str) -> tuple[str, ...]:
+    """Return the documents that a printed list holds, each as it is printed; empty for anything else.
+
+    >>> documents("[Document(page_content='a, Document(b)'), Document(page_content='c')]")
+    ("Document(page_content='a, Document(b)'), ", "Document(page_content='c')")
+    """
+    if text.lstrip()[:1] != "[" or not _PRINTED_DOCUMENT.match(text.lstrip()[1:]):
+        return ()
+    starts = [found.start() for found in _DOCUMENT_OR_QUOTED.finditer(text) if found[1]]
+    end = text.rindex("]") if text.rstrip().endswith("]") else len(text)
+    return tuple(text[start:stop] for start, stop in zip(starts, [*starts[1:], end], strict=True))
 
 
 def literal(text: str) -> AttributeValue:

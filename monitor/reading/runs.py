@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from monitor.reading.attributes import REDACTED, is_mapping, is_sequence, text
+from monitor.reading import identity
+from monitor.reading.attributes import REDACTED, integer, is_mapping, is_sequence, mapping, text
 from monitor.reading.documents import Documents, documents
 from monitor.reading.json_text import parse
 from monitor.reading.messages import Said, conversation, heard, role_of, said, text_of
@@ -57,6 +58,12 @@ def told(step: Step, given: Value, made: Value) -> Step:
     """Return the step with what its input and output say, by its role."""
     if given.cut is not None or made.cut is not None:
         step = replace(step, flags=step.flags | {"truncated"})
+    if step.role in {Role.CHAIN, Role.AGENT}:
+        step = replace(
+            step,
+            session_id=step.session_id or identity.session_given(given.value),
+            user_id=step.user_id or identity.user_given(given.value),
+        )
     reader = _READERS.get(step.role)
     return step if reader is None else reader(step, given, made)
 
@@ -202,8 +209,9 @@ def _model_call(step: Step, given: Value, made: Value) -> Step:
     said_in, said_out = prompt(given.value), completion(made.value)
     replies = [m for m in said_out if m.role == "assistant"]
     output = next((found for m in reversed(replies) if (found := tidy(m.content))), None)
-    reply = made.value if is_mapping(made.value) else {}
+    reply = _reply(made.value)
     asked_for = given.value if is_mapping(given.value) else {}
+    usage = mapping(reply, "usage")
     return replace(
         step,
         messages=heard(said_in) or step.messages,
@@ -211,9 +219,23 @@ def _model_call(step: Step, given: Value, made: Value) -> Step:
         tool_calls=max(step.tool_calls, sum(m.tool_calls for m in replies)),
         model=step.model or text(reply, "model", "model_name"),
         request_model=step.request_model or text(asked_for, "model", "model_name"),
+        input_tokens=_either(step.input_tokens, integer(usage, "prompt_tokens", "input_tokens")),
+        output_tokens=_either(step.output_tokens, integer(usage, "completion_tokens", "output_tokens")),
         response_id=step.response_id or text(reply, "id"),
         streaming=step.streaming or (True if asked_for.get("stream") is True else None),
     )
+
+
+def _reply(made: AttributeValue) -> Mapping[str, AttributeValue]:
+    """A provider's reply, which LlamaIndex keeps beside the message it read in it."""
+    if not is_mapping(made):
+        return {}
+    raw = made.get("raw")
+    return raw if is_mapping(raw) else made
+
+
+def _either(told: int | None, found: int | None) -> int | None:
+    return found if told is None else told
 
 
 def _retrieval(step: Step, given: Value, made: Value) -> Step:

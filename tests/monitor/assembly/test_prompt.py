@@ -101,3 +101,32 @@ def test_hostile_prompts_take_no_time() -> None:
         text = piece * (1_000_000 // len(piece))
         question(text)
         quoted_documents([Message(role="user", content=text)])
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        '{"result": [{"id": "k-1", "content": "The mill is run by the Berger family."}]}',
+        "[k-1] The mill is run by the Berger family.",
+        "Source: {'id': 'k-1'}\nContent: The mill is run by the Berger family.",
+    ],
+)
+def test_what_a_tool_returned(returned: str) -> None:
+    """Agents show the model what a tool found as a message; what it found for an earlier question is another turn's."""
+    messages = [
+        Message(role="user", content="What is it?"),
+        Message(role="tool", content='[{"id": "k-0", "content": "A mill has a wheel and stones."}]'),
+        Message(role="assistant", content="A mill."),
+        Message(role="user", content="Who runs it?"),
+        Message(role="tool", content=returned),
+    ]
+    assert (
+        Citation(id="k-1", content="The mill is run by the Berger family.", rank=1, used=True),
+    ) == quoted_documents(messages)
+
+
+def test_a_tool_that_found_nothing() -> None:
+    """A remark, a number or an empty list are no documents."""
+    for returned in ("Nothing found.", "[]", "42", "[error] timeout", '{"temperature": 20}'):
+        messages = [Message(role="user", content="Why?"), Message(role="tool", content=returned)]
+        assert () == quoted_documents(messages)

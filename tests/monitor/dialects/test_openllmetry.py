@@ -277,3 +277,23 @@ def test_an_app_that_is_instrumented_twice(make: Make, reading: Read, outer: str
         [citation.content for citation in turn.citations or ()],
         turn.retrieval_queries,
     )
+
+
+def test_a_retriever_of_any_name(make: Make) -> None:
+    """LlamaIndex gives retrievers a query bundle; one that returns a list retrieved, one that answers is an engine."""
+    given = '{"str_or_query_bundle": "Why?"}'
+    listed = step(make, "task", "Shelf.task", {"traceloop.entity.input": given, "traceloop.entity.output": "[]"})
+    engine = step(make, "task", "Engine.task", {"traceloop.entity.input": given, "traceloop.entity.output": '"So."'})
+    assert (Role.RETRIEVAL, (), Role.CHAIN) == (listed.role, listed.documents, engine.role)
+
+
+def test_ids_in_settings(make: Make, reading: Read) -> None:
+    """Before 0.43 ids were only written into the chain's input, beside its inputs."""
+    given = {"inputs": {"question": "Why?"}, "metadata": {"session_id": "s-1", "user_id": "u-1"}}
+    attributes = {
+        "traceloop.span.kind": "workflow",
+        "traceloop.entity.input": json.dumps(given),
+        "traceloop.entity.output": '{"outputs": "So."}',
+    }
+    (turn,) = reading([make.span(1, attributes)]).turns
+    assert ("s-1", "user:u-1") == (turn.session_id, turn.user_id)

@@ -70,3 +70,24 @@ def test_a_function_that_searches(make: Make) -> None:
     made = {"ai.observability.span_type": "unknown", "ai.observability.call.return": '["Text."]'}
     read = DIALECT.read(make.span(2, made, parent=1, name="app.Rag.retrieve"))
     assert (Role.RETRIEVAL, ["Text."]) == (read.role, [found.content for found in read.documents or ()])
+
+
+def test_a_root_with_history(make: Make) -> None:
+    """A root says what was asked; what had been said before stands among the arguments."""
+    read = step(
+        make,
+        "record_root",
+        {
+            "record_root.input": "Why?",
+            "call.kwargs.history": '[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]',
+            "record_root.output": "So.",
+        },
+    )
+    assert ("Why?", ["Hi", "Hello."], "So.") == (read.query, [m.content for m in read.history or ()], read.response)
+
+
+def test_a_streamed_root(make: Make) -> None:
+    """Of a stream the root keeps the last piece; the function's return has all of them."""
+    pieces = ["", "On", " Friday", ".", ""]
+    read = step(make, "record_root", {"record_root.output": ".", "call.return": pieces})
+    assert "On Friday." == read.response

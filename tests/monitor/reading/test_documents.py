@@ -113,3 +113,25 @@ def test_printed_documents() -> None:
     assert (Citation(id="kb-1", score=0.62, rank=1), Citation(id="kb-2", score=0.3, rank=2)) == documents(
         printed
     ).citations
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        (
+            "[Document(id='k', metadata={'title': \"It's\", 'score': 0.5}, page_content='A mill, Document(1)'), "
+            "Document(page_content='B')]"
+        ),
+        [
+            "page_content='A mill, Document(1)' metadata={'id': 'k', 'title': \"It's\", 'score': 0.5}",
+            "page_content='B'",
+        ],
+    ],
+)
+def test_printed_lists(printed: AttributeValue) -> None:
+    """LangChain's documents are printed in two ways; quotation marks, commas and names inside texts are text."""
+    found = documents(printed, trusted=True)
+    assert found is not None
+    first, second = found.citations
+    assert ("k", "It's", "A mill, Document(1)", 0.5) == (first.id, first.title, first.content, first.score)
+    assert (None, "B") == (second.id, second.content)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.reading.identity import session, user
+from monitor.reading.identity import session, session_given, user, user_given
 from monitor.spans import Attributes
 
 
@@ -48,3 +48,18 @@ CALL = "019a0000-1000-7000-8000-000000000001"
 def test_a_conversation_made_up_for_one_call(conversation: str, expected: str | None) -> None:
     """An id of the same instant as the call's was not given by the app; an older one goes on with a conversation."""
     assert expected == session({"gen_ai.conversation.id": conversation, "gen_ai.agent.call.id": CALL})
+
+
+def test_langfuse_metadata() -> None:
+    """Langfuse's callback keeps the ids in metadata, as JSON; its own names come before a graph's thread."""
+    bag = "langfuse.observation.metadata."
+    given: Attributes = {bag + "thread_id": '"t"', bag + "langfuse_session_id": '"s"', bag + "langfuse_user_id": '"u"'}
+    assert ("s", "u") == (session(given), user(given))
+
+
+def test_ids_among_arguments() -> None:
+    """A function is given the ids beside the question, a chain in its settings; a sentence is no id."""
+    assert ("s", None) == (session_given({"args": ["Why?"], "kwargs": {"session_id": "s"}}), user_given("Why?"))
+    assert "u" == user_given({"inputs": {"question": "Why?"}, "metadata": {"user_id": "u"}})
+    assert "t" == session_given({"config": {"configurable": {"thread_id": "t"}}})
+    assert session_given({"thread_id": "the one about mills"}) is None
