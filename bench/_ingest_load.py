@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import struct
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ SPANS_PER_TURN = 3
 
 
 class Bodies:
-    """Export requests of `spans` spans; every one has trace and span ids of its own, patched into one template."""
+    """Export requests of `spans` spans, each with ids and times of its own, patched into one template."""
 
     def __init__(self, spans: int, *, compress: bool) -> None:
         request = template(spans // SPANS_PER_TURN)
@@ -27,6 +28,9 @@ class Bodies:
         made = request.resource_spans[0].scope_spans[0].spans
         ids = {span.trace_id for span in made} | {span.span_id for span in made}
         self._places = [(len(one), places(self.template, one)) for one in ids]
+        times = {one for span in made for one in (span.start_time_unix_nano, span.end_time_unix_nano)}
+        self._times = [(one, places(self.template, struct.pack("<Q", one))) for one in times]
+        self._made_at = min(times)
         self._compress = compress
 
     def next(self) -> bytes:
@@ -41,6 +45,11 @@ class Bodies:
             fresh = os.urandom(size)
             for place in at:
                 body[place : place + size] = fresh
+        later = time.time_ns() - self._made_at
+        for made, at in self._times:
+            moved = struct.pack("<Q", made + later)
+            for place in at:
+                body[place : place + 8] = moved
         return bytes(body)
 
 
@@ -69,6 +78,7 @@ def template(turns: int) -> ExportTraceServiceRequest:
     put(resource.resource, {"service.name": "helpdesk", "service.version": "1.4.2", "telemetry.sdk.language": "python"})
     scope = resource.scope_spans.add()
     scope.scope.name = "openinference.instrumentation.langchain"
+    now = time.time_ns()
     for _ in range(turns):
         trace_id, root = rng.randbytes(16), rng.randbytes(8)
         query, answer, documents = text(80), text(500), [text(600) for _ in range(5)]
@@ -99,8 +109,7 @@ def template(turns: int) -> ExportTraceServiceRequest:
         for name, parent, attributes in (("retrieve", root, retrieval), ("chat", root, answering), ("rag", b"", whole)):
             span = scope.spans.add(trace_id=trace_id, span_id=rng.randbytes(8) if parent else root, name=name, kind=1)
             span.parent_span_id = parent
-            span.start_time_unix_nano = time.time_ns()
-            span.end_time_unix_nano = time.time_ns() + 800_000_000
+            span.start_time_unix_nano, span.end_time_unix_nano = now, now + 800_000_000
             put(span, attributes)
     return request
 
