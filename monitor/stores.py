@@ -61,6 +61,17 @@ class Assembled:
     """Spans and log records that belong to no turn, by reason."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """When a stored turn began and ended, and whether it is a single model call; of those also what was answered."""
+
+    trace_id: str
+    started_at: datetime
+    ended_at: datetime
+    single_call: bool
+    response: str | None
+
+
 class SpanStore(Protocol):
     """What was received, as received."""
 
@@ -101,6 +112,14 @@ class TurnStore(Protocol):
         limit: int | None = None,
     ) -> Iterator[Turn]:
         """Yield turns by start time, oldest first; `since` inclusive, `until` exclusive."""
+
+    def extents(
+        self, app: str, *, since: datetime, until: datetime, ended_since: datetime, single_calls: bool
+    ) -> tuple[Extent, ...]:
+        """Return the app's turns that began within [since, until) and ended at `ended_since` or later.
+
+        With `single_calls` only those that are a single model call. Their text is not read, so there may be many.
+        """
 
     def assembled(self, *, since: datetime, limit: int) -> tuple[Assembled, ...]:
         """Return the traces that were assembled at `since` or later, the latest first."""
@@ -179,6 +198,9 @@ class OpinionStore(Protocol):
         endpoint that alternates between two machines is none.
         """
 
+    def changes(self, *, since: datetime) -> tuple[JudgeChange, ...]:
+        """Return versions first met at a moment or later that took the place of another one, oldest first."""
+
     def anchors(self, rubric_ids: Sequence[str], *, before: JudgeVersion, limit: int) -> tuple[Verdict, ...]:
         """Return the latest verdicts by these rubrics that the version gave and whose text is kept, newest first."""
 
@@ -188,8 +210,11 @@ class OpinionStore(Protocol):
     def flagged(self, flag: str, *, limit: int) -> tuple[Verdict, ...]:
         """Return the latest verdicts that carry a flag, newest first."""
 
-    def opinions(self, *, since: datetime) -> tuple[Opinion, ...]:
-        """Return second opinions from a moment on, oldest first; their jobs without content hash and probability."""
+    def opinions(self, *, since: datetime, kind: OpinionKind | None = None) -> tuple[Opinion, ...]:
+        """Return second opinions from a moment on, oldest first; their jobs without content hash and probability.
+
+        `kind` None is all of them; repeats are many.
+        """
 
 
 class SeriesStore(Protocol):

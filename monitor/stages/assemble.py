@@ -22,7 +22,7 @@ from monitor.model import Turn
 from monitor.ports import Decoder, Dialect
 from monitor.settings import AssembleSettings
 from monitor.spans import Assembly, StoredFragment, Trace
-from monitor.stores import SpanStore, TurnStore
+from monitor.stores import Extent, SpanStore, TurnStore
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +150,13 @@ class _Assembler:
                     by_app[turn.app].append((turn, one.reading.lone))
         for app, turns in by_app.items():
             around = _Around([turn for turn, alone in turns if alone], [turn for turn, alone in turns if not alone])
-            for stored in self._store.turns(app=app, since=around.since, until=around.until):
+            for stored in self._store.extents(
+                app,
+                since=around.since,
+                until=around.until,
+                ended_since=around.ended_since,
+                single_calls=around.whole_only,
+            ):
                 if stored.trace_id not in seen and around.concerns(stored):
                     seen.add(stored.trace_id)
                     yield stored.trace_id
@@ -169,10 +175,13 @@ class _Around:
         every = (*lone, *whole)
         self.since = min(turn.started_at for turn in every) - (_LONGEST if lone else _SLACK)
         self.until = max(turn.ended_at for turn in every) + _SLACK
+        self.ended_since = min(turn.started_at for turn in every) - _SLACK
+        self.whole_only = not lone
+        """Then only single calls can be described twice."""
 
-    def concerns(self, stored: Turn) -> bool:
+    def concerns(self, stored: Extent) -> bool:
         """Return whether the times fit, and between two lone calls also the responses."""
-        if "single_call" in stored.flags:
+        if stored.single_call:
             alike = self._by_response.get(stored.response, ())
             return any(_encloses(turn, stored) for turn in self._whole) or any(
                 _encloses(turn, stored) or _encloses(stored, turn) for turn in alike
@@ -185,7 +194,7 @@ class _Around:
         return False
 
 
-def _encloses(outer: Turn, inner: Turn) -> bool:
+def _encloses(outer: Turn | Extent, inner: Turn | Extent) -> bool:
     return outer.started_at - _SLACK <= inner.started_at and inner.ended_at <= outer.ended_at + _SLACK
 
 

@@ -13,7 +13,7 @@ from monitor.store import housekeeping, migration, rollup, series, spans, spendi
 from monitor.store import jobs as job_rows
 from monitor.store import opinions as opinion_rows
 from monitor.store.database import Database
-from monitor.stores import Assembled, Backlog, Window
+from monitor.stores import Assembled, Backlog, Extent, Window
 from monitor.trends import Alert, AlertState, Baseline, Notification, Rollup, Series
 
 _PAGE = 200
@@ -108,6 +108,15 @@ class SqlStore:
             after = (found[-1].started_at, found[-1].turn_id)
             left = None if left is None else left - size
 
+    def extents(
+        self, app: str, *, since: datetime, until: datetime, ended_since: datetime, single_calls: bool
+    ) -> tuple[Extent, ...]:
+        """As `TurnStore.extents`."""
+        with self._database.reading("reading when turns were") as connection:
+            return turns.extents(
+                connection, app, since=since, until=until, ended_since=ended_since, single_calls=single_calls
+            )
+
     def assembled(self, *, since: datetime, limit: int) -> tuple[Assembled, ...]:
         """As `TurnStore.assembled`."""
         with self._database.reading("reading what was assembled") as connection:
@@ -186,6 +195,11 @@ class SqlStore:
         with self._database.writing("meeting a judge") as connection:
             return opinion_rows.meet(connection, version, now=now)
 
+    def changes(self, *, since: datetime) -> tuple[JudgeChange, ...]:
+        """As `OpinionStore.changes`."""
+        with self._database.reading("reading changes of the judge") as connection:
+            return opinion_rows.changes(connection, since=since)
+
     def anchors(self, rubric_ids: Sequence[str], *, before: JudgeVersion, limit: int) -> tuple[Verdict, ...]:
         """As `OpinionStore.anchors`."""
         with self._database.reading("choosing anchors") as connection:
@@ -201,10 +215,10 @@ class SqlStore:
         with self._database.reading("finding flagged verdicts") as connection:
             return opinion_rows.flagged(connection, flag, limit=limit)
 
-    def opinions(self, *, since: datetime) -> tuple[Opinion, ...]:
+    def opinions(self, *, since: datetime, kind: OpinionKind | None = None) -> tuple[Opinion, ...]:
         """As `OpinionStore.opinions`."""
         with self._database.reading("reading opinions") as connection:
-            return opinion_rows.since(connection, since)
+            return opinion_rows.since(connection, since, kind=kind)
 
     def changed_windows(self, limit: int) -> tuple[Window, ...]:
         """As `SeriesStore.changed_windows`."""

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, case, delete, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, case, delete, or_, select, update
 
 from monitor.model import Turn
 from monitor.spans import Assembly
@@ -17,7 +17,7 @@ from monitor.store.columns import json_text, label
 from monitor.store.tables import jobs, outcomes, spans, traces, turn_texts, turns, unassembled
 from monitor.store.turn_rows import cleaned, turn_from, turn_row, turn_text_row
 from monitor.store.upsert import insert
-from monitor.stores import Assembled
+from monitor.stores import Assembled, Extent
 
 T = TypeVar("T")
 
@@ -102,6 +102,35 @@ def page(
         statement = statement.where(turns.c.started_at >= at, behind)
     rows = connection.execute(statement.order_by(turns.c.started_at, turns.c.turn_id).limit(limit))
     return tuple(turn_from(row) for row in rows)
+
+
+def extents(
+    connection: Connection, app: str, *, since: datetime, until: datetime, ended_since: datetime, single_calls: bool
+) -> tuple[Extent, ...]:
+    """Return when turns were; see `TurnStore.extents`."""
+    # Flags are a JSON list of plain words.
+    single = turns.c.flags.contains(json_text("single_call"), autoescape=True)
+    statement = (
+        select(turns.c.trace_id, turns.c.started_at, turns.c.ended_at, single.label("single"), turn_texts.c.response)
+        .join(turn_texts, and_(turn_texts.c.turn_id == turns.c.turn_id, single), isouter=True)
+        .where(
+            turns.c.app == label(app),
+            turns.c.started_at >= since,
+            turns.c.started_at < until,
+            turns.c.ended_at >= ended_since,
+            *([single] if single_calls else []),
+        )
+    )
+    return tuple(
+        Extent(
+            trace_id=row.trace_id,
+            started_at=row.started_at,
+            ended_at=row.ended_at,
+            single_call=bool(row.single),
+            response=row.response,
+        )
+        for row in connection.execute(statement)
+    )
 
 
 def of_ids(connection: Connection, turn_ids: Sequence[str]) -> dict[str, Turn]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.contract.conftest import Make
 
 HOUR = timedelta(hours=1)
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 def test_turn_reads_back(store: Store, make: Make) -> None:
@@ -285,3 +286,19 @@ def test_what_became_of_traces(store: Store, make: Make) -> None:
     assert ({"no_dialect": 2, "transport": 1}, 0, {}) == (latest.unread, latest.turns, earlier.unread)
     assert (make.now + timedelta(minutes=20), since) == (latest.assembled_at, earlier.assembled_at)
     assert (latest,) == store.assembled(since=since, limit=1)
+
+
+def test_extents(store: Store, make: Make) -> None:
+    """An app's turns of a time say when they were; single calls what was answered, and the others no text."""
+    whole = make.turn(started_at=NOW)
+    call = replace(make.turn(started_at=NOW + HOUR), flags=frozenset({"single_call", "truncated"}))
+    early = make.turn(started_at=NOW - HOUR)
+    make.assembled(store, whole, call, early, replace(make.turn(started_at=NOW), app="other"))
+    asked = {"since": NOW - 2 * HOUR, "until": NOW + 2 * HOUR}
+    found = store.extents(whole.app, **asked, ended_since=whole.ended_at, single_calls=False)
+    assert {(whole.trace_id, False, None), (call.trace_id, True, call.response)} == {
+        (one.trace_id, one.single_call, one.response) for one in found
+    }
+    (only,) = store.extents(whole.app, **asked, ended_since=early.started_at, single_calls=True)
+    assert (call.started_at, call.ended_at) == (only.started_at, only.ended_at)
+    assert () == store.extents(whole.app, since=NOW, until=NOW, ended_since=NOW, single_calls=False)
