@@ -10,10 +10,12 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import get_args
 
 from monitor import plugins
-from monitor.errors import ConfigError
+from monitor.errors import ConfigError, Rejected
 from monitor.judging import overlap, ranking
+from monitor.judging.front_matter import Need
 from monitor.model import ChatMessage, Finding, Reason, Reply, Rubric, Turn
 
 NAMES = ("f1", "reciprocal_rank", "precision_at_K", "recall_at_K", "ndcg_at_K", "false_positives_at_K")
@@ -21,6 +23,7 @@ NAMES = ("f1", "reciprocal_rank", "precision_at_K", "recall_at_K", "ndcg_at_K", 
 
 _VERSION = "1"
 _AT = re.compile(r"(precision|recall|ndcg|false_positives)_at_([1-9]\d{0,3})")
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _HALF = 0.5
 
 
@@ -39,8 +42,23 @@ class CodeMetric:
         return ()
 
     def read(self, turn: Turn, reply: Reply | None) -> Finding | Reason:  # noqa: ARG002 -- there is no reply
-        """Return the scorer's finding, or why it has none."""
-        return self.score(turn)
+        """Return the scorer's finding, or why it has none.
+
+        Raises:
+            Rejected: it is neither, or its score is none of the scale: a scorer may be anybody's code.
+        """
+        found: object = self.score(turn)
+        if isinstance(found, Reason):
+            return found
+        low, high = self.rubric.scale_min, self.rubric.scale_max
+        if not isinstance(found, Finding):
+            raise Rejected(
+                f"{self.rubric.metric}: expected a Finding or a Reason, found {type(found).__name__}", reason="rejected"
+            )
+        # Written so that NaN fails too.
+        if found.score is not None and not low <= found.score <= high:
+            raise Rejected(f"{self.rubric.metric}: expected a score from {low:g} to {high:g}", reason="rejected")
+        return found
 
 
 def coded(name: str, *, where: str) -> CodeMetric | None:
@@ -63,6 +81,13 @@ def coded(name: str, *, where: str) -> CodeMetric | None:
     rubric = getattr(scorer, "rubric", None)
     if not isinstance(rubric, Rubric) or not callable(getattr(scorer, "score", None)):
         raise ConfigError(f"{where}: the entry point {name!r} is no TurnScorer: expected `rubric` and `score(turn)`")
+    if not _NAME.fullmatch(rubric.metric):
+        raise ConfigError(f"{where}: the entry point {name!r}: rubric.metric: expected lower case, digits and _")
+    if unknown := sorted(rubric.needs - set(get_args(Need))):
+        known = ", ".join(get_args(Need))
+        raise ConfigError(f"{where}: the entry point {name!r}: rubric.needs: no {unknown[0]!r}; known: {known}")
+    if not rubric.scale_min < rubric.scale_max:
+        raise ConfigError(f"{where}: the entry point {name!r}: rubric: scale_min must be below scale_max")
     return _of(scorer, rubric)
 
 

@@ -1,8 +1,7 @@
 """How good a ranked list of documents is, from which of them are relevant. Lists are in rank order.
 
 Binary measures as in Manning, Raghavan, Schütze, Introduction to Information Retrieval (2008), sections 8.3 and 8.4;
-nDCG after Järvelin, Kekäläinen, ACM TOIS 20(4), 2002, with gain / log2(rank + 1). A query that nothing should be found
-for ("negative") is averaged apart from the others: there good is 0.
+nDCG after Järvelin, Kekäläinen, ACM TOIS 20(4), 2002, with gain / log2(rank + 1).
 """
 
 from __future__ import annotations
@@ -46,21 +45,6 @@ def ndcg(gains: Sequence[float], k: int, *, ideal: Sequence[float]) -> float:
     """
     best = _discounted(sorted(ideal, reverse=True)[:k])
     return _discounted(gains[:k]) / best if best else 0.0
-
-
-def averages(scored: Sequence[tuple[float, bool]]) -> tuple[float | None, float | None]:
-    """Return the mean over positive queries and over negative ones; with each score goes whether its query is positive.
-
-    None for the mean over no queries.
-
-    >>> averages([(1.0, True), (0.5, True), (0.25, False)])
-    (0.75, 0.25)
-    """
-    means: list[float | None] = []
-    for kind in (True, False):
-        scores = [score for score, positive in scored if positive is kind]
-        means.append(sum(scores) / len(scores) if scores else None)
-    return means[0], means[1]
 
 
 def _discounted(gains: Sequence[float]) -> float:

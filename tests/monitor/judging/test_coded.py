@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from judged_turn import judged_turn
 
-from monitor.errors import ConfigError
+from monitor.errors import ConfigError, Rejected
 from monitor.judging.coded import coded
 from monitor.model import Citation, Finding, Reason, Turn
 
@@ -116,6 +116,8 @@ def test_every_k_is_a_series() -> None:
 
 
 SCORER = """
+import dataclasses
+
 from monitor.model import Finding, Rubric
 
 class Length:
@@ -126,13 +128,33 @@ class Length:
     def score(self, turn):
         return Finding(score=float(len(turn.response)), defect=len(turn.response) > 20)
 
+class Wrong(Length):
+    def __init__(self, found):
+        self.found = found
+
+    def score(self, turn):
+        return self.found
+
+def rubric(**changed):
+    return type("Bad", (Length,), {"rubric": dataclasses.replace(Length.rubric, **changed)})()
+
 SCORER = Length()
 NOT_A_SCORER = "text"
+NAN, LARGE = (Wrong(Finding(score=score, defect=False)) for score in (float("nan"), 1001))
+NONE, TEXT = Wrong(None), Wrong("fine")
+NEEDS, NAME, SCALE = rubric(needs=frozenset({"answer"})), rubric(metric="My metric"), rubric(scale_max=0)
 """
 ENTRIES = """[rag_monitor.metrics]
 length = length_scorer:SCORER
 text = length_scorer:NOT_A_SCORER
 gone = length_scorer:GONE
+nan = length_scorer:NAN
+large = length_scorer:LARGE
+none = length_scorer:NONE
+words = length_scorer:TEXT
+needs = length_scorer:NEEDS
+name = length_scorer:NAME
+scale = length_scorer:SCALE
 """
 
 
@@ -157,9 +179,31 @@ def test_scorer_of_ones_own() -> None:
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("text", r"metrics\[3\]: the entry point 'text' is no TurnScorer"), ("gone", r"metrics\[3\]: cannot import")],
+    [
+        ("text", r"metrics\[3\]: the entry point 'text' is no TurnScorer"),
+        ("gone", r"metrics\[3\]: cannot import"),
+        ("needs", r"metrics\[3\]: .*: rubric.needs: no 'answer'; known: query, response, citations"),
+        ("name", r"metrics\[3\]: .*: rubric.metric: expected lower case"),
+        ("scale", r"metrics\[3\]: .*: scale_min must be below scale_max"),
+    ],
 )
 def test_wrong_entry_point(name: str, message: str) -> None:
     """An entry point that leads elsewhere is told with the setting that named it."""
     with pytest.raises(ConfigError, match=message):
         coded(name, where="metrics[3]")
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nan", "length: expected a score from 0 to 1000"),
+        ("large", "length: expected a score from 0 to 1000"),
+        ("none", "length: expected a Finding or a Reason, found NoneType"),
+        ("words", "length: expected a Finding or a Reason, found str"),
+    ],
+)
+def test_wrong_score(name: str, message: str) -> None:
+    """What a scorer returns is checked like what a judge replies: one NaN would spoil every mean."""
+    with pytest.raises(Rejected, match=message):
+        _score(name, judged_turn())

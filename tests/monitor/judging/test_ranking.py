@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from monitor.judging.ranking import averages, ndcg, precision, recall, reciprocal_rank
+from monitor.judging.ranking import ndcg, precision, recall, reciprocal_rank
 
 _HITS = [True, False, True, False, False]
 
@@ -51,9 +51,3 @@ def test_ndcg() -> None:
 def test_binary_ndcg(gains: list[float], k: int, ideal: list[float], expected: float) -> None:
     """Documents below rank k count for nothing, and missing ones lower the score."""
     assert pytest.approx(expected) == ndcg(gains, k, ideal=ideal)
-
-
-def test_positive_and_negative_queries() -> None:
-    """Queries that nothing should be found for are averaged apart from the others, and no query has no mean."""
-    assert (0.75, 0.1) == averages([(1.0, True), (0.5, True), (0.1, False)])
-    assert (None, None) == averages([])

@@ -127,6 +127,8 @@ def test_retrieval(file: str, covered: list[list[str]], score: float, *, defect:
     assert (pytest.approx(score, abs=0.0005), defect) == (found.score, found.defect)
     missed = [f"Question {n}?" for n, ids in enumerate(covered, start=1) if not set(ids) & {"kb-1", "kb-2", "kb-3"}]
     assert missed == [detail.reason for detail in found.details if detail.verdict == "not_covered"]
+    told = f"{len(covered) - len(missed)} of {len(covered)} intents covered, {1 + 4 * (found.score or 0):.2f} of 5"
+    assert [told, *(f"no document for: {question}" for question in missed)] == found.reason.split("; ")
 
 
 @pytest.mark.parametrize(
