@@ -287,6 +287,17 @@ class JudgeVersion:
     """The endpoint's `system_fingerprint`; "" when it tells none."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeChange:
+    """Another model, or another build of one, began to answer behind a judge's name."""
+
+    version: JudgeVersion
+    before: JudgeVersion
+    """The one met last before it."""
+    at: datetime
+    """When it was first met."""
+
+
 class OpinionKind(StrEnum):
     """Why a turn that has a verdict was judged again."""
 

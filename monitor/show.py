@@ -229,6 +229,7 @@ def alert_line(alert: Alert) -> str:
             "evidence_log10": r.evidence,
             "threshold_log10": r.threshold,
             "promise": r.promise,
+            "judge_change": r.judge_change,
         }
     )
 

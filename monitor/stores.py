@@ -13,8 +13,10 @@ from typing import Protocol
 
 from monitor.model import (
     Job,
+    JudgeChange,
     JudgeVersion,
     Opinion,
+    OpinionKind,
     Outcome,
     Rubric,
     Sampling,

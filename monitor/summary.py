@@ -14,11 +14,12 @@ def headline(alert: Alert) -> str:
     """
     regression = alert.regression
     verb = "recovered from" if alert.state is AlertState.RESOLVED else "rose to"
-    return f"{subject(regression.series)}: defect rate {verb} {percent(regression.rate)}"
+    line = f"{subject(regression.series)}: defect rate {verb} {percent(regression.rate)}"
+    return f"{line}, and its judge changed" if regression.judge_change else line
 
 
 def explanation(alert: Alert) -> str:
-    """Return the sentences behind the headline: rate with its 95 % interval, baseline, release, times and promise."""
+    """Return the sentences behind the headline: rate and interval, baseline, release, judge, times, promise."""
     regression = alert.regression
     interval = f"95 % interval {percent(regression.rate_lower)} to {percent(regression.rate_upper)}"
     null = f"up to {percent(regression.null_rate)} counts as no change"
@@ -28,6 +29,8 @@ def explanation(alert: Alert) -> str:
     ]
     if regression.release:
         sentences.append(f"Most of these turns ran on release {regression.release}.")
+    if regression.judge_change:
+        sentences.append(regression.judge_change)
     sentences.append(f"Detected {instant(regression.detected_at)}.")
     if regression.resolved_at is not None:
         sentences.append(f"Recovery seen {instant(regression.resolved_at)}.")

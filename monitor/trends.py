@@ -127,6 +127,8 @@ class Regression:
     """The release that most of the turns since `began_at` ran on."""
     promise: str = ""
     """The false-alarm promise in one sentence, for people."""
+    judge_change: str = ""
+    """That the judge became another about then, and what is known of the difference, for people; "" when it did not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ The body is an object with these keys, times in RFC 3339 UTC, rates as shares in
     baseline_rate, null_rate           what it is held against, and up to where nothing is called a regression
     evidence, threshold                log10 of the evidence at detection and of what was needed
     promise        the false-alarm promise in one sentence
+    judge_change   that the judge became another one about then, in a sentence; "" when it did not
 
 Delivery is at least once: a receiver that must act once keys on the header `Idempotency-Key`, which is the same for
 every attempt at one transition.
@@ -174,6 +175,7 @@ def body(alert: Alert, *, link: str) -> dict[str, object]:
         "evidence": regression.evidence,
         "threshold": regression.threshold,
         "promise": regression.promise,
+        "judge_change": regression.judge_change,
     }
 
 

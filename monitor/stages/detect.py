@@ -1,7 +1,8 @@
 """Windows against a baseline become regressions, and these the alerts that people are told of.
 
 What people were told stays told: replay goes on from the last incident on record, so late verdicts and a growing family
-of series change what is detected next and never what was detected before.
+of series change what is detected next and never what was detected before. Where another model began to answer behind
+the judge's name and judges otherwise, windows before are not held against those after: the series begins anew.
 """
 
 from __future__ import annotations
@@ -12,17 +13,21 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from monitor.judge_change import Bridge, bridges
+from monitor.model import OpinionKind
 from monitor.regressions import Detection, Family, detect
 from monitor.settings import DetectSettings
-from monitor.stores import AlertStore, SeriesStore
-from monitor.trends import Alert, AlertState, Baseline, Rollup, Series
+from monitor.stores import AlertStore, OpinionStore, SeriesStore
+from monitor.trends import Alert, AlertState, Baseline, Regression, Rollup, Series
 
 _MEMORY = timedelta(days=30)
 """How far before the horizon replay begins; evidence of longer ago has long been forgotten by the meter."""
+_NEAR = timedelta(days=1)
+"""How long before its onset a change of the judge may have to do with a regression."""
 
 
-class DetectStore(SeriesStore, AlertStore, Protocol):
-    """Windows in, alerts out."""
+class DetectStore(SeriesStore, AlertStore, OpinionStore, Protocol):
+    """Windows in, alerts out; and what is known of changes of the judge."""
 
 
 def tick(store: DetectStore, settings: DetectSettings, *, lateness: timedelta, now: datetime) -> int:
@@ -34,11 +39,16 @@ def tick(store: DetectStore, settings: DetectSettings, *, lateness: timedelta, n
     baselines = store.baselines()
     since = _since(told.values(), settings, now)
     rows = _by_series(store.rollups(since=since, until=now))
+    changed = _changed(store, since)
     families = _families(rows)
     written: list[Alert] = []
     pinned = 0
     for series in sorted({*rows, *(s for s, alert in told.items() if alert.regression.resolved_at is None)}):
         alert, baseline = told.get(series), baselines.get(series)
+        of_judge = changed.get((series.metric, series.rubric_id), ())
+        if cut := _cut(of_judge, alert):
+            rows[series] = [row for row in rows.get(series, ()) if row.start >= cut]
+            baseline = baseline if baseline is None or baseline.start >= cut else None
         earlier = () if baseline is None else _earlier(store, baseline, settings, since=since)
         detection = detect(
             (*earlier, *rows.get(series, ())),
@@ -52,6 +62,7 @@ def tick(store: DetectStore, settings: DetectSettings, *, lateness: timedelta, n
         if detection.baseline is not None and detection.baseline != baseline:
             store.pin(detection.baseline)
             pinned += 1
+        detection = replace(detection, regressions=tuple(_marked(r, of_judge) for r in detection.regressions))
         written += reconcile(alert, detection, now=now)
     if written:
         store.save_alerts(written, ())
@@ -76,6 +87,28 @@ def reconcile(told: Alert | None, detection: Detection, *, now: datetime) -> tup
             )
         )
     return tuple(alerts)
+
+
+def _changed(store: OpinionStore, since: datetime) -> Mapping[tuple[str, str], tuple[Bridge, ...]]:
+    changes = store.changes(since=since)
+    return bridges(changes, store.opinions(since=since, kind=OpinionKind.ANCHOR)) if changes else {}
+
+
+def _cut(of_judge: Sequence[Bridge], told: Alert | None) -> datetime | None:
+    """Return from when on a series is judged as it is now; None when it always was.
+
+    An incident that began before and is still open goes on with what it was held against: people wait for its end.
+    """
+    cut = max((bridge.change.at for bridge in of_judge if bridge.cuts), default=None)
+    if cut and told and told.regression.resolved_at is None and told.regression.began_at < cut:
+        return None
+    return cut
+
+
+def _marked(regression: Regression, of_judge: Sequence[Bridge]) -> Regression:
+    """Return the regression with the change of the judge that may be all there is to it, if there was one."""
+    near = [b for b in of_judge if regression.began_at - _NEAR <= b.change.at <= regression.detected_at]
+    return replace(regression, judge_change=near[-1].words if near else regression.judge_change)
 
 
 def _last_told(alerts: Iterable[Alert]) -> dict[Series, Alert]:

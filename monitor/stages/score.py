@@ -27,7 +27,7 @@ from monitor.stages.ledger import Ledger
 from monitor.stages.settling import Settler, pause, unbroken
 from monitor.stages.steadiness import Steadiness
 from monitor.stages.underway import UnderWay
-from monitor.stores import JobStore, OpinionStore, SpendStore, TurnStore
+from monitor.stores import JobStore, LeaseStore, OpinionStore, SpendStore, TurnStore
 from monitor.telemetry import Gauge
 
 COUNTERS: Mapping[str, str] = MappingProxyType(
@@ -61,7 +61,7 @@ _RETIRE_EVERY = timedelta(minutes=1)
 logger = logging.getLogger(__name__)
 
 
-class ScoredStore(TurnStore, JobStore, SpendStore, OpinionStore, Protocol):
+class ScoredStore(TurnStore, JobStore, SpendStore, OpinionStore, LeaseStore, Protocol):
     """What this stage needs of the store."""
 
 
@@ -119,6 +119,7 @@ class Scorer:
             settings=second_opinions,
             clock=clock,
             allowed=self._may_spend,
+            worker=worker,
         )
 
     async def run(self, stop: asyncio.Event, *, grace: timedelta = _GRACE) -> None:

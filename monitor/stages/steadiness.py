@@ -15,12 +15,12 @@ from typing import Protocol
 from monitor.errors import MonitorError, StoreUnavailable
 from monitor.judging.judges import Judges
 from monitor.judging.together import together
-from monitor.model import Finding, Job, JudgeVersion, Opinion, OpinionKind, Turn, Verdict
+from monitor.model import Finding, Job, JudgeChange, JudgeVersion, Opinion, OpinionKind, Turn, Verdict
 from monitor.ports import Clock, Metric
 from monitor.settings import SteadinessSettings
 from monitor.stages.sample import unit
 from monitor.stages.settling import pause
-from monitor.stores import JobStore, OpinionStore
+from monitor.stores import JobStore, LeaseStore, OpinionStore
 from monitor.telemetry import Gauge
 
 _SALT = "second opinion"
@@ -28,11 +28,14 @@ _LOOKED_AT = 10
 """Verdicts that are looked at for each anchor, to choose from all scores alike."""
 _AT_ONCE = 4
 _WATCH_EVERY = timedelta(seconds=5)
+_NEWS = timedelta(days=1)
+"""How long after a change a process still judges anchors that are left of it."""
+_ANCHORS_ARE_OURS = timedelta(minutes=5)
 
 logger = logging.getLogger(__name__)
 
 
-class SteadyStore(JobStore, OpinionStore, Protocol):
+class SteadyStore(JobStore, OpinionStore, LeaseStore, Protocol):
     """What second opinions need of the store."""
 
 
@@ -48,6 +51,7 @@ class Steadiness:
         settings: SteadinessSettings,
         clock: Clock,
         allowed: Callable[[], bool],
+        worker: str,
     ) -> None:
         """Prepare.
 
@@ -58,6 +62,7 @@ class Steadiness:
             settings: how much is asked again.
             clock: tells the time.
             allowed: whether anything may be spent on it now.
+            worker: names this process and run of it.
         """
         self._store = store
         self._judges = judges
@@ -65,6 +70,7 @@ class Steadiness:
         self._settings = settings
         self._clock = clock
         self._allowed = allowed
+        self._worker = worker
         self._met: set[JudgeVersion] = set()
         self.changes = 0
         """How often a version answered that none of us had met before."""
@@ -105,7 +111,7 @@ class Steadiness:
             await pause(stop, _WATCH_EVERY)
 
     async def look(self) -> None:
-        """If a version answers that was never met, judge old verdicts again.
+        """If a version answers that is new, judge old verdicts again; what another process left of it, too.
 
         Raises:
             StoreUnavailable: the database cannot serve us.
@@ -113,25 +119,40 @@ class Steadiness:
         version = self._judges.version
         if version is None or version in self._met:
             return
-        before = await asyncio.to_thread(self._store.meet, version, now=self._clock())
-        self._met.add(version)
-        if before is None:
-            return
-        self.changes += 1
-        logger.warning(
-            "the judge %s answers as %s (%s), before as %s (%s); judging anchors again",
-            *(version.judge, version.model, version.fingerprint, before.model, before.fingerprint),
-        )
-        await together((self._anchor(of_turn) for of_turn in await self._anchors(before)), at_once=_AT_ONCE)
+        now = self._clock()
+        before = await asyncio.to_thread(self._store.meet, version, now=now)
+        if before is not None:
+            self.changes += 1
+            logger.warning(
+                "the judge %s answers as %s (%s), before as %s (%s); judging anchors again",
+                *(version.judge, version.model, version.fingerprint, before.model, before.fingerprint),
+            )
+        changes = await asyncio.to_thread(self._store.changes, since=now - _NEWS)
+        change = next((change for change in changes if change.version == version), None)
+        if change is None:
+            self._met.add(version)
+        elif self._allowed() and await self._hold():
+            await together((self._anchor(of_turn) for of_turn in await self._anchors(change)), at_once=_AT_ONCE)
+            self._met.add(version)
 
-    async def _anchors(self, before: JudgeVersion) -> list[list[Verdict]]:
-        """Return old verdicts, evenly over their scores, together where one call judges them."""
+    async def _hold(self) -> bool:
+        """Return whether it is for this process to judge anchors: one process does, another when that one is gone."""
+        return await asyncio.to_thread(
+            self._store.hold, "anchors", self._worker, now=self._clock(), ttl=_ANCHORS_ARE_OURS
+        )
+
+    async def _anchors(self, change: JudgeChange) -> list[list[Verdict]]:
+        """Return old verdicts not judged again yet, evenly over their scores, together where one call judges them."""
+        given = await asyncio.to_thread(self._store.opinions, since=change.at, kind=OpinionKind.ANCHOR)
+        done = {(o.job.turn_id, o.job.rubric_id) for o in given if _is_by(o, change.version)}
         chosen: dict[tuple[str, str], list[Verdict]] = defaultdict(list)
         for rubric_id, metric in self._metrics.items():
+            left = self._settings.anchors - sum(rubric_id == of for _, of in done)
             found = await asyncio.to_thread(
-                self._store.anchors, (rubric_id,), before=before, limit=self._settings.anchors * _LOOKED_AT
+                self._store.anchors, (rubric_id,), before=change.before, limit=self._settings.anchors * _LOOKED_AT
             )
-            for verdict in stratified(found, self._settings.anchors):
+            fresh = [verdict for verdict in found if (verdict.job.turn_id, rubric_id) not in done]
+            for verdict in stratified(fresh, max(left, 0)):
                 chosen[verdict.job.turn_id, metric.call].append(verdict)
         return list(chosen.values())
 
@@ -139,7 +160,7 @@ class Steadiness:
         turns, _ = await asyncio.to_thread(self._store.about, [verdict.job for verdict in verdicts])
         turn = turns.get(verdicts[0].job.turn_id)
         current = [v for v in verdicts if turn and v.job.content_hash == turn.content_hash()]
-        if turn is None or not current or not self._allowed():
+        if turn is None or not current or not self._allowed() or not await self._hold():
             return
         try:
             await self._ask_again(current, turn, OpinionKind.ANCHOR)
@@ -166,6 +187,10 @@ def stratified(verdicts: Sequence[Verdict], limit: int) -> tuple[Verdict, ...]:
     for rank in range(max(map(len, by_score.values()), default=0)):
         chosen += [of_score[rank] for of_score in by_score.values() if rank < len(of_score)]
     return tuple(chosen[:limit])
+
+
+def _is_by(opinion: Opinion, version: JudgeVersion) -> bool:
+    return (opinion.version.model, opinion.version.fingerprint) == (version.model, version.fingerprint)
 
 
 def _opinion(verdict: Verdict, found: Finding, kind: OpinionKind, version: JudgeVersion, clock: Clock) -> Opinion:

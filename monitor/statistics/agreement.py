@@ -4,6 +4,7 @@ A defect is the positive case. Intervals are Wilson's; kappa is Cohen's (1960); 
 ties as a half (Mann, Whitney 1947).
 """
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -81,6 +82,19 @@ def area(scored: Sequence[tuple[float, bool]]) -> float | None:
     # A tie with a defect is half a win.
     total = sum(bisect_left(bad, score) + bisect_right(bad, score) for score in good) / 2
     return total / (len(bad) * len(good))
+
+
+def sign_test(more: int, fewer: int) -> float:
+    """Return how likely it is, were both directions alike, that pairs that differ differ so one-sidedly (two-sided).
+
+    The exact test of McNemar (1947) on paired verdicts: `more` passed before and are defects now, `fewer` the reverse.
+
+    >>> sign_test(6, 0), sign_test(3, 3), sign_test(0, 0)
+    (0.03125, 1.0, 1.0)
+    """
+    of = more + fewer
+    tail = sum(math.comb(of, count) for count in range(min(more, fewer) + 1))
+    return min(1.0, 2 * tail / 2**of)
 
 
 def _kappa(hits: int, alarms: int, missed: int, passed: int) -> float | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import pairwise
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import Connection, and_, func, literal_column, select
 
-from monitor.model import Job, JudgeVersion, Opinion, OpinionKind, Verdict
+from monitor.model import Job, JudgeChange, JudgeVersion, Opinion, OpinionKind, Verdict
 from monitor.store.columns import json_text, label
 from monitor.store.outcome_rows import outcome_from
 from monitor.store.tables import exchanges, judge_versions, outcomes
@@ -29,6 +30,19 @@ def meet(connection: Connection, version: JudgeVersion, *, now: datetime) -> Jud
     if new is None or last is None:
         return None
     return JudgeVersion(judge=version.judge, model=last.model, fingerprint=last.fingerprint)
+
+
+def changes(connection: Connection, *, since: datetime) -> tuple[JudgeChange, ...]:
+    """Return when versions took over from others; see `OpinionStore.changes`."""
+    c = judge_versions.c
+    rows = connection.execute(select(judge_versions).order_by(c.judge, c.first_seen, c.model, c.fingerprint))
+    met = [(JudgeVersion(judge=r.judge, model=r.model, fingerprint=r.fingerprint), r.first_seen) for r in rows]
+    found = [
+        JudgeChange(version=version, before=before, at=at)
+        for (before, _), (version, at) in pairwise(met)
+        if before.judge == version.judge and at >= since
+    ]
+    return tuple(sorted(found, key=lambda change: change.at))
 
 
 def anchors(
@@ -87,9 +101,12 @@ def record(connection: Connection, given: Sequence[Opinion]) -> None:
         connection.execute(insert(connection, table).on_conflict_do_nothing(), rows)
 
 
-def since(connection: Connection, moment: datetime) -> tuple[Opinion, ...]:
+def since(connection: Connection, moment: datetime, *, kind: OpinionKind | None) -> tuple[Opinion, ...]:
     """Return opinions from a moment on; see `OpinionStore.opinions`."""
     statement = select(table).where(table.c.judged_at >= moment).order_by(table.c.judged_at, table.c.turn_id)
+    if kind is not None:
+        # Written out, since an index for some of the rows serves only queries that can be seen to ask for these.
+        statement = statement.where(table.c.kind == literal_column(f"'{kind.value}'"))
     return tuple(
         Opinion(
             job=Job(turn_id=row.turn_id, content_hash="", metric=row.metric, rubric_id=row.rubric_id, probability=1.0),

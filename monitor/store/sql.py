@@ -6,7 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from monitor.errors import ConfigError
-from monitor.model import Job, JudgeVersion, Opinion, Outcome, Rubric, Sampling, Spend, Turn, Verdict
+from monitor.model import (
+    Job,
+    JudgeChange,
+    JudgeVersion,
+    Opinion,
+    OpinionKind,
+    Outcome,
+    Rubric,
+    Sampling,
+    Spend,
+    Turn,
+    Verdict,
+)
 from monitor.spans import Assembly, Fragment, StoredFragment
 from monitor.store import alerts as alert_rows
 from monitor.store import housekeeping, migration, rollup, series, spans, spending, turns, windows

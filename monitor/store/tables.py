@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from monitor.store.columns import CleanText, Count, Duration, Instant, Label, Number, Position
 
-REVISION = "0005"
+REVISION = "0006"
 """The schema that this version of the program reads and writes."""
 
 metadata = MetaData(
@@ -313,6 +313,7 @@ alerts = Table(
     Column("threshold", Number, nullable=False),
     Column("release", Label, nullable=False),
     Column("promise", CleanText, nullable=False),
+    Column("judge_change", CleanText, nullable=False, server_default=""),
     Column("pending_at", Instant, nullable=False),
     Column("firing_at", Instant),
     Column("resolved_at", Instant),
@@ -333,12 +334,8 @@ notifications = Table(
     Column("failure", CleanText, nullable=False),
     PrimaryKeyConstraint("alert_id", "channel", "transition"),
 )
-Index(
-    "ix_notifications_unsent",
-    notifications.c.alert_id,
-    sqlite_where=notifications.c.sent_at.is_(None),
-    postgresql_where=notifications.c.sent_at.is_(None),
-)
+_unsent = notifications.c.sent_at.is_(None)
+Index("ix_notifications_unsent", notifications.c.alert_id, sqlite_where=_unsent, postgresql_where=_unsent)
 
 leases = Table(
     "leases",
@@ -390,6 +387,8 @@ opinions = Table(
     PrimaryKeyConstraint("turn_id", "metric", "rubric_id", "kind", "judge_model", "fingerprint"),
 )
 Index(None, opinions.c.judged_at)
+_anchors = opinions.c.kind == "anchor"
+Index("ix_opinions_anchors", opinions.c.judged_at, sqlite_where=_anchors, postgresql_where=_anchors)
 
 keys = Table(
     "keys",

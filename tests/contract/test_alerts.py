@@ -39,6 +39,7 @@ def alert(make: Make) -> Alert:
         threshold=3.1,
         release="1.1",
         promise="At most one false alarm a month.",
+        judge_change="The judge changed 1 Mar 2026 04:00 UTC: m became n.",
     )
     return Alert(
         alert_id="a1",

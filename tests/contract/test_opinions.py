@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from monitor.model import JudgeVersion, Opinion, OpinionKind
+from monitor.model import JudgeChange, JudgeVersion, Opinion, OpinionKind
 from monitor.stores import Store
 
 if TYPE_CHECKING:
@@ -26,6 +26,18 @@ def test_meet(store: Store, make: Make) -> None:
     assert store.meet(OLD, now=make.now + 4 * MINUTE) is None
     assert store.meet(replace(NEW, judge="openai:other"), now=make.now) is None
     assert store.meet(replace(NEW, fingerprint="fp-2"), now=make.now + 5 * MINUTE) == NEW
+
+
+def test_changes(store: Store, make: Make) -> None:
+    """A change is a version that took another's place, dated to when it was met; a judge's first version is none."""
+    other = replace(NEW, judge="openai:other")
+    third = replace(NEW, fingerprint="fp-2")
+    for minutes, version in enumerate((OLD, other, NEW, OLD, third)):
+        store.meet(version, now=make.now + minutes * MINUTE)
+    first = JudgeChange(version=NEW, before=OLD, at=make.now + 2 * MINUTE)
+    second = JudgeChange(version=third, before=NEW, at=make.now + 4 * MINUTE)
+    assert store.changes(since=make.now) == (first, second)
+    assert store.changes(since=make.now + 3 * MINUTE) == (second,)
 
 
 def test_opinions_read_back(store: Store, make: Make) -> None:
@@ -48,6 +60,7 @@ def test_opinions_read_back(store: Store, make: Make) -> None:
     store.record_opinions([])
     assert store.opinions(since=make.now) == (opinion, anchor)
     assert store.opinions(since=make.now + MINUTE) == (anchor,)
+    assert store.opinions(since=make.now, kind=OpinionKind.ANCHOR) == (anchor,)
     make.assembled(store, replace(turn, response="Another answer."))
     assert len(store.opinions(since=make.now)) == 2
 

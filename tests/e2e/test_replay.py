@@ -39,7 +39,7 @@ TREND = (
 ALERT = (
     "alert_id", "fingerprint", "state", "app", "environment", "slice", "metric", "rubric_id", "rule", "release",
     "began_at", "detected_at", "firing_at", "resolved_at", "rate", "lower", "upper", "baseline_rate", "null_rate",
-    "evidence_log10", "threshold_log10", "promise",
+    "evidence_log10", "threshold_log10", "promise", "judge_change",
 )  # fmt: skip
 EXPLAINED = ("spans", "turn", "sampling", "outcomes", "windows")
 SETTINGS = """

@@ -146,6 +146,7 @@ def test_a_firing_alert_is_posted_in_words_and_numbers(receiver: Receiver) -> No
         "evidence": 3.4,
         "threshold": 1.6,
         "promise": "The promise.",
+        "judge_change": "",
     }
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert
 
+from monitor.model import Job, JudgeVersion, Opinion, OpinionKind
 from monitor.settings import AlertSettings, DetectSettings
 from monitor.stages import alert as alert_stage
 from monitor.stages import detect
@@ -18,6 +19,7 @@ from monitor.store.database import Database
 from monitor.store.series import rollup_row
 from monitor.store.sql import open_store
 from monitor.store.tables import rollups
+from monitor.summary import explanation, headline
 from monitor.trends import Alert, AlertState, Baseline, Rollup, Series, Sums
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -147,6 +149,75 @@ def test_a_new_judge_is_a_new_series_with_a_baseline_of_its_own(rig: Rig) -> Non
     rig.tick(300)
     assert rig.alerts() == ()
     assert {s.rubric_id for s in rig.store.baselines()} == {"r1", "r2"}
+
+
+OLD = JudgeVersion(judge="openai:m", model="m", fingerprint="fp_1")
+NEW = replace(OLD, fingerprint="fp_2")
+
+
+def judge_changes(rig: Rig, *, hour: int, more: int, anchors: int = 200) -> None:
+    """Let another build answer from an hour on, to which `more` of the anchors that passed before are defects."""
+    at = START + hour * HOUR
+    rig.store.meet(OLD, now=START)
+    rig.store.meet(NEW, now=at)
+    rig.store.record_opinions(
+        [
+            Opinion(
+                job=Job(turn_id=str(n), content_hash="", metric="groundedness", rubric_id="r1", probability=1.0),
+                kind=OpinionKind.ANCHOR,
+                version=NEW,
+                score=2.0 if n < more else 5.0,
+                defect=n < more,
+                first_score=5.0,
+                first_defect=False,
+                judged_at=at,
+            )
+            for n in range(anchors)
+        ]
+    )
+
+
+def test_a_judge_that_becomes_stricter_overnight_is_no_regression(rig: Rig) -> None:
+    """Where old turns judged again are defects to the new build, the series begins anew and nothing fires."""
+    windows = hours(100) + hours(150, first=100, rate=0.2)
+    rig.put(windows)
+    judge_changes(rig, hour=100, more=30)
+    for hour in (112, 250):
+        rig.tick(hour)
+    assert rig.alerts() == ()
+    (baseline,) = rig.store.baselines().values()
+    assert baseline.start == START + 100 * HOUR
+    rig.put(hours(24, first=250, rate=0.4))
+    rig.tick(274)
+    (alert,) = rig.alerts()
+    assert alert.regression.baseline_rate == pytest.approx(0.2, abs=0.03)
+    assert not alert.regression.judge_change
+
+
+def test_an_app_that_gets_worse_while_the_judge_stays_as_strict(rig: Rig) -> None:
+    """Where the new build judges old turns as before, a regression fires, and says that the judge changed then."""
+    rig.put(hours(100) + hours(12, first=100, rate=0.2))
+    judge_changes(rig, hour=100, more=2)
+    rig.tick(112)
+    (alert,) = rig.alerts()
+    told = (
+        "The judge changed 5 Mar 2026 04:00 UTC: m (fp_1) became m (fp_2). "
+        "Of 200 old turns judged again 2 became defects and 0 ceased to be (agreement 99%, kappa 0.00, score -0.03)."
+    )
+    assert told == alert.regression.judge_change
+    assert told in explanation(alert)
+    assert headline(alert).endswith(", and its judge changed")
+
+
+def test_a_judge_that_changes_during_an_incident(rig: Rig) -> None:
+    """People who were told of an incident are told of its end, though the judge is another one by then."""
+    rig.put(hours(100) + hours(12, first=100, rate=0.2))
+    rig.tick(112)
+    judge_changes(rig, hour=112, more=30)
+    rig.put(hours(60, first=112))
+    rig.tick(172)
+    (alert,) = rig.alerts()
+    assert alert.regression.resolved_at is not None
 
 
 def test_series_do_not_touch_each_other(rig: Rig) -> None:

@@ -1,8 +1,10 @@
 """Second opinions: a judge held against itself, and a new version against the old."""
 
 import asyncio
+import itertools
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,12 +16,12 @@ from monitor.judging.client import OpenAIJudge
 from monitor.judging.judges import Judges
 from monitor.judging.metric import load_all
 from monitor.judging.pacing import PacedJudge
-from monitor.model import Exchange, Finding, Job, OpinionKind, Verdict
+from monitor.model import Exchange, Finding, Job, JudgeVersion, Opinion, OpinionKind, Verdict
 from monitor.settings import BudgetSettings, SampleSettings, ScoreSettings, SteadinessSettings
 from monitor.spans import Assembly
 from monitor.stages import sample
 from monitor.stages.score import Scorer
-from monitor.stages.steadiness import stratified
+from monitor.stages.steadiness import Steadiness, stratified
 from monitor.store.sql import SqlStore, open_store
 
 NOW = ASKED_AT + timedelta(minutes=1)
@@ -51,13 +53,14 @@ def _judges(server: JudgeServer) -> Judges:
 
 
 def _scorer(store: SqlStore, judges: Judges, settings: SteadinessSettings) -> Scorer:
+    ticks = itertools.count()
     return Scorer(
         store,
         METRICS,
         judge=judges,
         settings=ScoreSettings(concurrency=4),
         judge_timeout=timedelta(seconds=10),
-        clock=lambda: NOW,
+        clock=lambda: NOW + next(ticks) * timedelta(milliseconds=1),
         worker="one",
         budget=BudgetSettings(),
         second_opinions=settings,
@@ -155,6 +158,56 @@ def test_another_model_answers(store: SqlStore, server: JudgeServer, caplog: pyt
     assert 20 + 1 + 8 == len(server.asked)
     assert 1 == {gauge.name: gauge.value for gauge in scorer.counters()}["judge_changes_total"]
     assert 1 == caplog.text.count("answers as judge-1-new (fp_1), before as judge-1-old (fp_1)")
+
+
+def test_anchors_of_a_process_that_died(store: SqlStore, server: JudgeServer) -> None:
+    """Anchors that the process which met the new model did not get to are judged by another, each of them once."""
+    server.answer = lambda _: _graded(4, model="judge-1-old")  # type: ignore[assignment]
+    _drain(store, server, SteadinessSettings(share=0))
+    met = JudgeVersion(judge="openai:judge-1", model="judge-1-old", fingerprint="fp_1")
+    store.meet(met, now=NOW)
+    store.meet(replace(met, model="judge-1-new"), now=NOW + timedelta(seconds=1))
+    # It was killed in the middle: eight anchors are left of twenty, and its lease still holds.
+    store.hold("anchors", "the dead one", now=NOW, ttl=timedelta(minutes=5))
+    first = [o for n in range(12) for o in store.outcomes(f"turn-{n}") if isinstance(o, Verdict)]
+    store.record_opinions(
+        [
+            Opinion(
+                job=v.job,
+                kind=OpinionKind.ANCHOR,
+                version=replace(met, model="judge-1-new"),
+                score=v.finding.score,
+                defect=v.finding.defect,
+                first_score=v.finding.score,
+                first_defect=v.finding.defect,
+                judged_at=NOW + timedelta(seconds=2),
+            )
+            for v in first
+        ]
+    )
+    server.answer = lambda _: _graded(3, model="judge-1-new")  # type: ignore[assignment]
+
+    async def live(*, minutes: int) -> int:
+        before = len(server.asked)
+        async with _judges(server) as judges:
+            await judges.judge(METRICS, judged_turn(name="probe"))
+            steadiness = Steadiness(
+                store,
+                judges,
+                {metric.rubric.rubric_id: metric for metric in METRICS},
+                settings=SteadinessSettings(share=0, anchors=20),
+                clock=lambda: NOW + timedelta(minutes=minutes),
+                allowed=lambda: True,
+                worker=f"after {minutes}",
+            )
+            await steadiness.look()
+            await steadiness.look()
+        return len(server.asked) - before - 1
+
+    assert 0 == asyncio.run(live(minutes=1))
+    assert 8 == asyncio.run(live(minutes=6))
+    assert 0 == asyncio.run(live(minutes=12))
+    assert 4 * 20 == len(store.opinions(since=NOW, kind=OpinionKind.ANCHOR))
 
 
 def test_watch_ends(store: SqlStore, server: JudgeServer) -> None:
