@@ -76,6 +76,8 @@ def split(body: bytes, signal: OtlpSignal, *, received_at: datetime, encoding: E
         envelope, readable = schema.parsers().envelope(body), parse(body)
     groups = Groups(spans=signal == "traces")
     groups.add(envelope, readable)
+    # Twice the body's size, which is not needed while the payloads are made.
+    del envelope, readable
     reasons = groups.reasons + Counter({"unreadable": unreadable})
     return Split(
         fragments=tuple(_fragments(groups, signal, received_at)),

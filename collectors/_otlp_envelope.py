@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from google.protobuf.message import DecodeError
 
 from collectors._otlp_schema import Envelope, Record, Request
-from collectors._otlp_wire import framed
+from collectors._otlp_wire import framed, header
 from monitor.errors import MalformedPayload
 
 MAX_SHARED_BYTES = 64 * 1024 * 1024
@@ -62,11 +62,11 @@ class Groups:
             elif spans and (len(span_id := record.span_id) != _SPAN_ID_BYTES or span_id == _NO_SPAN):
                 self.reasons["span_id"] += 1
             elif trace_id in by_trace:
-                by_trace[trace_id].append(framed(2, payload))
+                by_trace[trace_id] += (header(2, len(payload)), payload)
             else:
-                by_trace[trace_id] = [framed(2, payload)]
-        for trace_id, records in by_trace.items():
-            self.counts[trace_id] += len(records)
+                by_trace[trace_id] = [header(2, len(payload)), payload]
+        for trace_id, pieces in by_trace.items():
+            self.counts[trace_id] += len(pieces) // 2
         return by_trace
 
     def _wrap(
@@ -76,7 +76,8 @@ class Groups:
         if self._shared_bytes > MAX_SHARED_BYTES:
             raise MalformedPayload("resources and scopes too large for so many traces", reason="too_large")
         for trace_id, pieces in by_trace.items():
-            into.setdefault(trace_id, []).append(framed(number, b"".join([shared, *pieces])))
+            size = len(shared) + sum(map(len, pieces))
+            into.setdefault(trace_id, []).extend((header(number, size), shared, *pieces))
 
 
 def without_broken(envelope: Envelope, parse: Callable[[bytes], object]) -> tuple[bytes, int]:

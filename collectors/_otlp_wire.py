@@ -34,6 +34,15 @@ def framed(number: int, payload: bytes) -> bytes:
     return b"%c%b%b" % (number << 3 | 2, varint(len(payload)), payload)
 
 
+def header(number: int, size: int) -> bytes:
+    """Return what precedes `size` bytes of length-delimited field `number`, which must be below 16.
+
+    >>> (header(2, 3) + b"abc").hex()
+    '1203616263'
+    """
+    return b"%c%b" % (number << 3 | 2, varint(size))
+
+
 def scalar(number: int, value: int) -> bytes:
     """Return `value` as varint field `number` below 16: bool, enum, int64, uint32."""
     return b"%c%b" % (number << 3, varint(value))
