@@ -48,6 +48,20 @@ def scorer(name: str, where: str) -> object:
     raise ConfigError(f"{where}: no scorer {name!r}; known: {', '.join(scorers()) or 'none'}")
 
 
+def optional(module: str, *, extra: str, where: str) -> ModuleType:
+    """Return a module that only an extra of ours brings; `where` is the key path that asked for it.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"{where}: cannot import {module!r}: {type(error).__name__}; pip install 'rag-monitor[{extra}]'"
+        ) from None
+
+
 def load(group: str, kind: str, where: str) -> ModuleType:
     """Return the module of `kind`; `where` is the key path that asked for it, such as `collectors[1].kind`.
 

@@ -1,7 +1,8 @@
 """Metrics computed in code, by name: overlap with a reference, ranking against known relevant documents, and your own.
 
-`f1`, `reciprocal_rank`, `precision_at_5`, `recall_at_5`, `ndcg_at_5`, `false_positives_at_5` (any number), and whatever
-other distributions name in the entry-point group `rag_monitor.metrics`: a `ports.TurnScorer`.
+`f1`, `reciprocal_rank`, `precision_at_5`, `recall_at_5`, `ndcg_at_5`, `false_positives_at_5` (any number), with the
+extra `embedding` `cross_language_proxy`, and whatever other distributions name in the entry-point group
+`rag_monitor.metrics`: a `ports.TurnScorer`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import get_args
 
 from monitor import plugins
 from monitor.errors import ConfigError, Rejected
-from monitor.judging import overlap, ranking
+from monitor.judging import closeness, overlap, ranking
 from monitor.judging.front_matter import Need
 from monitor.model import ChatMessage, Finding, Reason, Reply, Rubric, Turn
 
-NAMES = ("f1", "reciprocal_rank", "precision_at_K", "recall_at_K", "ndcg_at_K", "false_positives_at_K")
+NAMES = ("f1", "reciprocal_rank", "precision_at_K", "recall_at_K", "ndcg_at_K", "false_positives_at_K", closeness.NAME)
 """What is shipped; K is any number from 1."""
 
 _VERSION = "1"
@@ -65,7 +66,8 @@ def coded(name: str, *, where: str) -> CodeMetric | None:
     """Return the metric of this name; None when it is not computed in code.
 
     Raises:
-        ConfigError: an entry point of this name does not lead to a `TurnScorer`; the message begins with `where`.
+        ConfigError: an entry point of this name does not lead to a `TurnScorer`, or an extra that it needs is not
+            installed; the message begins with `where`.
     """
     if name == "f1":
         return _metric(name, "F1 with the reference", frozenset({"response", "ground_truth"}), _f1)
@@ -75,6 +77,9 @@ def coded(name: str, *, where: str) -> CodeMetric | None:
         measure, k = match[1], int(match[2])
         title = f"{measure.replace('_', ' ').capitalize()} at {k}"
         return _metric(name, title, frozenset({"relevant_ids"}), _MEASURES[measure](k))
+    if name == closeness.NAME:
+        nearness = closeness.local(where)
+        return CodeMetric(rubric=nearness.rubric, score=nearness.score)
     if name not in plugins.scorers():
         return None
     scorer = plugins.scorer(name, where)
