@@ -87,13 +87,14 @@ async def open_parts(settings: Settings) -> AsyncIterator[Parts]:
     judge = build_judge(settings.judge)
     store = open_store(settings.store.url, window=settings.rollup.window)
     try:
-        metrics = build_metrics(settings, judge, fence_key=store.key("fence"))
+        lexical = Lex5()
+        metrics = build_metrics(settings, judge, lexical=lexical, fence_key=store.key("fence"))
         parts = Parts(
             settings=settings,
             store=store,
             metrics=metrics,
             judge=judge,
-            proxy=Lex5(),
+            proxy=lexical,
             dialects=dialects,
             user_key=store.key("user"),
             worker=f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}",
@@ -195,13 +196,15 @@ def build_endpoint(settings: EndpointSettings, where: str) -> OpenAIJudge:
     )
 
 
-def build_metrics(settings: Settings, judge: Judges | None, *, fence_key: bytes) -> tuple[Metric, ...]:
+def build_metrics(
+    settings: Settings, judge: Judges | None, *, fence_key: bytes, lexical: Lex5 | None = None
+) -> tuple[Metric, ...]:
     """Return the metrics that can be measured: without a judge model only those computed in code.
 
     Raises:
         ConfigError: a metric cannot be found, or is measured twice.
     """
-    metrics: list[Metric] = [] if judge else [GroundednessProxy()]
+    metrics: list[Metric] = [] if judge else [GroundednessProxy(lexical)]
     sources: dict[str, str] = {}
     for i, name in enumerate(settings.metrics):
         computed = coded(name, where=f"metrics[{i}]")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from types import MappingProxyType
 
 FUNCTION_WORDS = MappingProxyType(
@@ -54,6 +55,10 @@ _SCRIPTS = (
     ("devanagari", re.compile(r"[\u0900-\u097f]")),
     ("thai", re.compile(r"[\u0e00-\u0e7f]")),
 )
+_LANGUAGES_OF: Mapping[str, tuple[str, ...]] = {
+    word: tuple(language for language, known in FUNCTION_WORDS.items() if word in known)
+    for word in frozenset().union(*FUNCTION_WORDS.values())
+}
 _LATIN = re.compile(r"[a-zà-ɏḀ-ỿ]", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
 _SAMPLE = 2000
@@ -73,6 +78,8 @@ def script(text: str) -> str | None:
     Japanese is `kana` however many of its characters are Chinese ones.
     """
     sample = text[:_SAMPLE]
+    if sample.isascii():  # most texts are, and the patterns are what costs
+        return "latin" if _LATIN.search(sample) else None
     counts = Counter({name: len(pattern.findall(sample)) for name, pattern in _SCRIPTS})
     for name in _DENSE:
         counts[name] *= 2
@@ -124,7 +131,8 @@ def _shares(text: str) -> dict[str, float]:
     if not words:
         return {}
     counts = Counter(words)
-    return {
-        language: sum(counts[word] for word in known if word in counts) / len(words)
-        for language, known in FUNCTION_WORDS.items()
-    }
+    totals = dict.fromkeys(FUNCTION_WORDS, 0)
+    for word in counts.keys() & _LANGUAGES_OF.keys():
+        for language in _LANGUAGES_OF[word]:
+            totals[language] += counts[word]
+    return {language: total / len(words) for language, total in totals.items()}

@@ -1,6 +1,7 @@
 """The judge that needs no model."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,13 @@ def test_agrees_with_people(shared: Path) -> None:
 
 def _area(above: list[float], below: list[float]) -> float:
     return sum((a > b) + (a == b) / 2 for a in above for b in below) / (len(above) * len(below))
+
+
+def test_remembers_what_it_read() -> None:
+    """A turn that comes again is not read again; one that differs in anything that is read, its source too, is."""
+    proxy = Lex5()
+    turn = judged_turn("Refunds are paid within 14 days [a.md].", _DOCUMENT)
+    assert proxy.finding(turn) is proxy.finding(replace(turn, turn_id="another"))
+    (citation,) = turn.citations
+    assert proxy.finding(turn) is not proxy.finding(replace(turn, citations=(replace(citation, source="a.md"),)))
+    assert proxy.finding(turn) != proxy.finding(replace(turn, response="Never."))
