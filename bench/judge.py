@@ -1,32 +1,39 @@
-"""Jobs a second through the whole scoring worker, beside the bare openai client, against a judge of 200 ms on loopback.
+"""Jobs a second through the whole scoring worker, beside the bare openai client and other evaluators, in one run.
 
-Both ask the same prompts of the same server at the same concurrency. The worker also claims the jobs, reads the turns,
-parses the replies and writes verdicts and spend to SQLite. Prints both rates, their ratio, and CPU a job.
+All ask the same server on loopback, which answers after 200 ms, about the same turns, with as many calls at once. The
+worker also claims the jobs, reads the turns, parses the replies and writes verdicts and spend to SQLite. The others
+judge by their own `evaluate`, one call a turn, in environments of their own:
+
+    python bench/judge.py --install     # once: .cache/peers/{ragas,azure-ai-evaluation}, about 1.5 GB
+    python bench/judge.py
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx2
 import uvloop
-from openai import AsyncOpenAI
+from _environments import executable, install
+from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from monitor.judging.client import OpenAIJudge
 from monitor.judging.judges import Judges
 from monitor.judging.metric import load
 from monitor.judging.pacing import PacedJudge
-from monitor.judging.transport import AioHttpTransport
-from monitor.model import Citation, Turn, turn_id
+from monitor.model import Citation, Turn, Verdict, turn_id
 from monitor.settings import BudgetSettings, SampleSettings, ScoreSettings, SteadinessSettings
 from monitor.spans import Assembly
 from monitor.stages import sample
@@ -40,33 +47,89 @@ TIMEOUT = timedelta(seconds=60)
 
 def main() -> None:
     """Print the figures of one run."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calls", type=int, default=1500)
-    parser.add_argument("--concurrency", type=int, default=256)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--install", action="store_true", help="make the peers' environments, then end")
+    parser.add_argument("--calls", type=int, default=3000, help="of ours and of the bare client (%(default)d)")
+    parser.add_argument("--peer-calls", type=int, default=600, help="of each other evaluator (%(default)d)")
+    parser.add_argument("--concurrency", type=int, default=256, help="(%(default)d)")
     options = parser.parse_args()
+    if options.install:
+        install({peer.package: peer.besides for peer in THEIRS})
+        return
     turns = [_turn(number) for number in range(options.calls)]
+    print(f"{options.calls} calls of 200 ms, {options.concurrency} at once")
     with _server() as url, tempfile.TemporaryDirectory() as folder:
+        _tell("openai client as it comes", _timed(_bare(url, turns, options.concurrency, None), options.calls))
+        over_aiohttp = DefaultAioHttpClient(timeout=60)
+        bare = _timed(_bare(url, turns, options.concurrency, over_aiohttp), options.calls)
+        _tell("openai[aiohttp] client", bare)
         store = open_store(f"sqlite:///{Path(folder) / 'store.db'}")
         _fill(store, turns)
-        plain, plain_cpu = _timed(_bare(url, turns, options.concurrency, None), options.calls)
-        over_aiohttp = httpx2.AsyncClient(transport=AioHttpTransport(), timeout=60)
-        bare, bare_cpu = _timed(_bare(url, turns, options.concurrency, over_aiohttp), options.calls)
-        ours, ours_cpu = _timed(_worker(url, store, options.concurrency), options.calls)
-        verdicts = sum(len(store.outcomes(turn.turn_id)) for turn in turns)
+        ours = _timed(_worker(url, store, options.concurrency), options.calls)
+        verdicts = sum(isinstance(o, Verdict) for turn in turns for o in store.outcomes(turn.turn_id))
         store.close()
-    assert verdicts == options.calls, f"{verdicts} of {options.calls} jobs have an outcome"
-    print(f"{options.calls} calls of 200 ms, {options.concurrency} at once")
-    print(f"openai client as it comes   {plain:6.0f} calls/s  {plain_cpu * 1000:.2f} ms of CPU a call")
-    print(f"openai client over aiohttp  {bare:6.0f} calls/s  {bare_cpu * 1000:.2f} ms of CPU a call")
-    print(f"scoring worker              {ours:6.0f} jobs/s   {ours_cpu * 1000:.2f} ms of CPU a job, store included")
-    print(f"worker to client            {ours / bare:6.0%}")
+        assert verdicts == options.calls, f"{verdicts} of {options.calls} jobs have a verdict"
+        _tell("scoring worker", ours, f"{ours.rate / bare.rate:.0%} of the openai[aiohttp] client; store included")
+        for peer in THEIRS:
+            if not executable(peer.package, "python").exists():
+                print(f"{peer.package:28} not installed: python bench/judge.py --install")
+                continue
+            found = _peer(peer, url, turns[: options.peer_calls], options.concurrency)
+            _tell(peer.package, found, f"the worker scores {ours.rate / found.rate:.1f} times as many")
 
 
-def _timed(work: object, calls: int) -> tuple[float, float]:
+@dataclass(frozen=True)
+class Figures:
+    """What one of them did."""
+
+    rate: float
+    """Calls a second."""
+    cpu: float
+    """CPU seconds a call."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another evaluator."""
+
+    package: str
+    script: str
+    besides: tuple[str, ...] = ()
+    """What pip has to be told besides its name."""
+
+
+THEIRS = (
+    # ragas 0.4.3 imports a module that langchain-community 0.4 has no more.
+    Peer("ragas", "_judge_ragas.py", ("langchain-community<0.4",)),
+    Peer("azure-ai-evaluation", "_judge_azure.py"),
+)
+
+
+def _tell(what: str, figures: Figures, note: str = "") -> None:
+    print(f"{what:28} {figures.rate:6.0f}/s  {figures.cpu * 1000:6.2f} ms of CPU a call  {note}".rstrip(), flush=True)
+
+
+def _peer(peer: Peer, url: str, turns: list[Turn], concurrency: int) -> Figures:
+    lines = "".join(json.dumps({"query": turn.query, "response": turn.response}) + "\n" for turn in turns)
+    done = subprocess.run(
+        [executable(peer.package, "python"), Path(__file__).with_name(peer.script), url, str(concurrency)],
+        # It would wait for an address that answers nobody here, and be measured slower than it is.
+        env={**os.environ, "RAGAS_DO_NOT_TRACK": "true"},
+        input=lines,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["scored"] == len(turns), f"{peer.package} scored {found['scored']} of {len(turns)} turns"
+    return Figures(len(turns) / found["seconds"], found["cpu_seconds"] / len(turns))
+
+
+def _timed(work: Coroutine[None, None, None], calls: int) -> Figures:
     started, cpu = time.monotonic(), time.process_time()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(work)  # type: ignore[arg-type]
-    return calls / (time.monotonic() - started), (time.process_time() - cpu) / calls
+        runner.run(work)
+    return Figures(calls / (time.monotonic() - started), (time.process_time() - cpu) / calls)
 
 
 async def _bare(url: str, turns: list[Turn], concurrency: int, http: httpx2.AsyncClient | None) -> None:

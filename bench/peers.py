@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Self
 
 import uvloop
+from _environments import executable, install
 from _ingest_load import Bodies, HttpClient
 from _ports import free_port
 
-PEERS = Path(__file__).parents[1] / ".cache" / "peers"
 PACKAGES = ("arize-phoenix", "mlflow")
 SHAPES = ((129, 4, False), (256, 4, True), (513, 64, False))
 """Spans per request, connections, gzip."""
@@ -50,11 +50,6 @@ class Peer:
     database: str
     count: str
     """The query that counts stored spans."""
-
-
-def executable(package: str, name: str) -> Path:
-    """Return a command of a peer's environment."""
-    return PEERS / package / "bin" / name
 
 
 OURS = Peer(
@@ -215,13 +210,6 @@ async def measure(peer: Peer, shape: tuple[int, int, bool], *, seconds: float, p
     return Figures(acknowledged, stored / took, max(0, answered - stored), 1e5 * cpu / max(1, stored))
 
 
-def install() -> None:
-    """Make the peers' environments."""
-    for package in PACKAGES:
-        subprocess.run([sys.executable, "-m", "venv", PEERS / package], check=True)
-        subprocess.run([executable(package, "python"), "-m", "pip", "install", "--quiet", package], check=True)
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -232,7 +220,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     if options.install:
-        install()
+        install(dict.fromkeys(PACKAGES, ()))
         return
     for spans, connections, compress in SHAPES:
         print(f"{spans} spans x {connections} connections{', gzip' if compress else ''}")
