@@ -1,11 +1,13 @@
-"""Spring AI's observations, as its documentation describes them: `spring.ai.kind`, and GenAI names for model calls.
+"""Spring AI's observations: `spring.ai.kind`, and GenAI names for model calls.
 
 Since 1.0 prompts, answers and found documents go to the application's log when switched on, never to spans; before,
-they were span attributes and events. A trace of a current release usually has the text that was searched for, no more.
+they were span attributes and events. Log records that are exported too carry the observation's span, and are read:
+texts in quotation marks that are not escaped, below a heading such as `Chat Client Completion:`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -44,6 +46,16 @@ SCOPE = "org.springframework"
 PROMPTS = ("gen_ai.prompt", "spring.ai.chat.client.user.text")
 COMPLETION = "gen_ai.completion"
 CONTENT_EVENTS = ("gen_ai.content.prompt", "gen_ai.content.completion", "db.vector.content.query.response")
+FOUND = "db.vector.query.response.documents"
+LOGGED = {"Prompt Content": "gen_ai.prompt", "Completion": COMPLETION, "Query Response": FOUND}
+_LOG = re.compile(
+    r"(?:Chat Client|Chat Model|Vector Store) (Prompt Content|Completion|Query Response):\s*\[(.*)\]\s*", re.DOTALL
+)
+_NEXT = re.compile(r'",\s"')
+_SPEAKER = re.compile(r'(system|user|assistant|tool)":"')
+_NEXT_SPEAKER = re.compile(r'",\s"(?=(?:system|user|assistant|tool)":")')
+_NONE = "none"
+"""What Micrometer writes where there is no value."""
 _SEARCHES = {"query", "similarity_search"}
 
 
@@ -65,18 +77,36 @@ def role(span: Span) -> Role:
 
 def read(span: Span) -> Step:
     """Translate one span; content in span events is read as the attributes that they carry."""
-    fields: dict[str, AttributeValue] = dict(span.attributes)
+    fields: dict[str, AttributeValue] = {key: held for key, held in span.attributes.items() if held != _NONE}
+    span = replace(span, attributes=dict(fields))
     for event in span.events:
-        if event.name in CONTENT_EVENTS:
-            fields |= {key: held for key, held in event.attributes.items() if not fields.get(key)}
+        told = event.attributes if event.name in CONTENT_EVENTS else _logged(event.body)
+        fields |= {key: held for key, held in told.items() if not fields.get(key)}
     does = role(span)
     reader = _READERS.get(does)
     return TABLE.step(span, does, NAME) if reader is None else reader(TABLE.step(span, does, NAME), fields)
 
 
+def _logged(body: AttributeValue) -> Attributes:
+    """What a log record of the observation says, under the name of the attribute it was before."""
+    found = _LOG.fullmatch(body) if isinstance(body, str) else None
+    if found is None:
+        return {}
+    between = _NEXT_SPEAKER if _SPEAKER.match(found[2], 1) else _NEXT
+    quoted = found[2].strip()
+    return {LOGGED[found[1]]: between.split(quoted[1:-1]) if quoted else []}
+
+
 def _chain(step: Step, fields: Attributes) -> Step:
-    asks = _texts(fields, *PROMPTS)
+    spoken = [_said(held) for held in _texts(fields, *PROMPTS)]
+    asks = [m.content for m in spoken if m.role == "user"]
     return replace(step, query=asks[-1] if asks else None, response=_answer(fields))
+
+
+def _said(held: str) -> Message:
+    """One text of a prompt; the log of a chat client says who speaks."""
+    speaker = _SPEAKER.match(held)
+    return Message(role=speaker[1], content=held[speaker.end() :]) if speaker else Message(role="user", content=held)
 
 
 def _model_call(step: Step, fields: Attributes) -> Step:
@@ -91,7 +121,7 @@ def _model_call(step: Step, fields: Attributes) -> Step:
 
 
 def _retrieval(step: Step, fields: Attributes) -> Step:
-    found = fields.get("db.vector.query.response.documents")
+    found = fields.get(FOUND)
     if found is None:
         # The event of milestone releases calls the texts found what the attribute calls the text searched for.
         event = next((e for e in step.span.events if e.name == CONTENT_EVENTS[2]), None)
@@ -139,15 +169,17 @@ DIALECT = Convention(
     name=NAME,
     priority=55,
     url="https://docs.spring.io/spring-ai/reference/observability/index.html",
-    versions="Spring AI 1.0 milestones to 1.1, from documents only",
+    versions="Spring AI 1.0 milestones to 1.1",
     setup=Setup(
         lines=(
             "management.otlp.tracing.endpoint=http://rag-monitor:4318/v1/traces\n"
+            "management.otlp.logging.endpoint=http://rag-monitor:4318/v1/logs  # and OpenTelemetry's logback appender\n"
             "management.tracing.sampling.probability=1.0"
         ),
-        remark="since 1.0 content goes to the application's log only: put it on a span of your own",
-        session="the chat memory's conversation id",
-        documents="since 1.0 found documents go to the application's log only",
+        content="spring.ai.chat.client.observations.log-prompt=true",
+        remark="log-completion, chat.observations.* and vectorstore.observations.log-query-response too",
+        session="the chat memory's conversation id; spring.reactor.context-propagation=auto keeps streamed turns whole",
+        documents="log-query-response of the vector store, else what an advisor's prompt shows",
     ),
     claims=claims,
     role=role,

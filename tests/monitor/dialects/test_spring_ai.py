@@ -42,6 +42,41 @@ def test_texts_found_in_an_event(make: Make) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ('Chat Client Prompt Content:\n["system":"Be "kind".", "user":"Why, "so"?"]', ('Why, "so"?', None)),
+        ('Chat Client Completion:\n["So [1], "and", so."]', (None, 'So [1], "and", so.')),
+        ("Chat Client Completion:\n[]", (None, None)),
+        ("Calling EmbeddingModel for document id = 1", (None, None)),
+    ],
+)
+def test_content_in_the_log(make: Make, body: str, expected: tuple[str | None, str | None]) -> None:
+    """What is exported of the log is read as the attributes of earlier releases; nothing in it is escaped."""
+    span = make.span(1, {"spring.ai.kind": "chat_client"}, events=[make.event("", {}, body=body, log=True)])
+    read = DIALECT.read(span)
+    assert expected == (read.query, read.response)
+
+
+def test_documents_in_the_log(make: Make) -> None:
+    """The texts found, none for an empty list."""
+    found = {
+        body: DIALECT.read(
+            make.span(1, {"spring.ai.kind": "vector_store"}, events=[make.event("", {}, body=body, log=True)])
+        ).documents
+        for body in ('Vector Store Query Response:\n["A "mill"", "B"]', "Vector Store Query Response:\n[]")
+    }
+    assert [['A "mill"', "B"], []] == [[citation.content for citation in held or ()] for held in found.values()]
+    assert None not in found.values()
+
+
+def test_values_that_are_none(make: Make) -> None:
+    """Micrometer writes `none` where a failed call left no model."""
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.response.model": "none"}
+    read = DIALECT.read(make.span(1, attributes, scope="org.springframework.boot"))
+    assert (None, "m") == (read.model, read.request_model)
+
+
 def test_a_current_release(make: Make) -> None:
     """Documents that went to the log are not known, which is not the same as none found."""
     read = DIALECT.read(make.span(1, {"spring.ai.kind": "vector_store", "db.vector.query.content": "parcels"}))
