@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from monitor.assembly.prompt import up_to_question
+from monitor.assembly.prompt import documents_part
 from monitor.model import Citation, Message
 from monitor.reading.attributes import is_mapping
 from monitor.reading.documents import documents, ranked
@@ -19,9 +19,11 @@ from monitor.reading.reprs import literal
 from monitor.spans import AttributeValue
 
 _HEADING = re.compile(
-    r"(?:^|\n)[ \t>#*-]{0,10}(?:(?:retrieved|relevant|following|given|provided|reference)[ \t]+){0,2}"
+    r"(?:^|\n)[ \t>#*-]{0,10}(?:here[ \t]+(?:is|are)[ \t]+(?:the|some)[ \t]+)?"
+    r"(?:(?:retrieved|relevant|following|given|provided|reference)[ \t]+){0,2}"
     r"(?:context|documents|sources|passages|excerpts|search results|knowledge base)(?:[ \t]+information)?"
-    r"(?:[ \t]+(?:is|are)[ \t]+below)?[ \t*]*[:.][ \t*]*(?:\n-{3,})?",
+    r"(?:[ \t]+for[ \t]+(?:the|your)[ \t]+(?:context|question|query))?(?:[ \t]+(?:is|are)[ \t]+below)?"
+    r"[ \t*]*[:.][ \t*]*(?:\n-{3,})?",
     re.IGNORECASE,
 )
 _TAGS = ("context", "documents", "sources", "passages")
@@ -32,6 +34,11 @@ _LABEL = re.compile(
 )
 _SOURCED = re.compile(r"^Source:[ \t]*(.{1,400})\n+Content:[ \t]*", re.IGNORECASE | re.MULTILINE)
 _REMARK = re.compile(r"\s*[(\[<].{0,80}[)\]>]\s*", re.DOTALL)
+_PARAGRAPH = re.compile(r"\n[ \t]*\n")
+_LINE = re.compile(r"([A-Za-z][\w ]{0,30}):[ \t]*(\S.{0,300})")
+_DESCRIBING = frozenset(
+    ("title", "source", "file_name", "file_path", "filename", "url", "doc_id", "document_id", "page_label")
+)
 _SHORTEST = 40
 """Characters of the shortest text that counts as retrieved rather than as a remark such as "(no documents found)"."""
 
@@ -96,7 +103,7 @@ def _headed(text: str) -> str | None:
     heading = _HEADING.search(text)
     if heading is None:
         return None
-    block = up_to_question(text[heading.end() :])
+    block = documents_part(text[heading.end() :])
     rule = _RULE.search(block) if heading[0].endswith("---") else None
     return _substantial(block[: rule.start()] if rule else block)
 
@@ -107,9 +114,33 @@ def _substantial(block: str) -> str | None:
 
 
 def _split(block: str) -> list[Citation]:
+    described = _described(block)
+    if described:
+        return described
     labels = list(_LABEL.finditer(block))
     if not labels or block[: labels[0].start()].strip():
         return [Citation(content=block, used=True)]
     ends = [*(label.start() for label in labels[1:]), len(block)]
     pieces = [(label[1] or label[2], block[label.end() : end].strip()) for label, end in zip(labels, ends, strict=True)]
     return [Citation(id=name, content=piece, used=True) for name, piece in pieces if piece]
+
+
+def _described(block: str) -> list[Citation]:
+    """LlamaIndex shows each document below lines such as `title: ...` and `file_path: ...`."""
+    rows: list[dict[str, AttributeValue]] = []
+    bodies: list[list[str]] = []
+    for paragraph in _PARAGRAPH.split(block):
+        said = [_LINE.fullmatch(line.strip()) for line in paragraph.split("\n")]
+        settings = {line[1].lower(): line[2] for line in said if line is not None}
+        if len(settings) == len(said) and not settings.keys().isdisjoint(_DESCRIBING):
+            rows.append({"metadata": settings})
+            bodies.append([])
+        elif not rows:
+            return []
+        else:
+            bodies[-1].append(paragraph)
+    listed: list[AttributeValue] = [
+        {**row, "content": "\n\n".join(body)} for row, body in zip(rows, bodies, strict=True)
+    ]
+    read = documents(listed, trusted=True) if listed else None
+    return [replace(one, used=True) for one in read.citations if one.content] if read is not None else []

@@ -34,6 +34,20 @@ _NEXT_SECTION = re.compile(
     r"|(?:context|documents?|sources?|passages?|chat history|conversation|history)\s*:|<\w|\[\[ ## |Respond with )",
     re.IGNORECASE,
 )
+_AFTER_DOCUMENTS = re.compile(
+    r"\n[ \t]*(?:(?:helpful|final|your|standalone|assistant(?:'s)?)?[ \t]*"
+    r"(?:answer|response|reply|question|antwort)\s*:"
+    r"|(?:context|chat history|conversation|history|instructions?|rules|task|guidelines)\s*:"
+    r"|<\w|\[\[ ## |Respond with )",
+    re.IGNORECASE,
+)
+"""As above; but `Source:` and `Document:` introduce one of several documents."""
+_TASK = re.compile(r"\A\s*Current Task:\s*(.{1,20000}?)\n\s*This is the expect(?:ed)? criteria for", re.DOTALL)
+_INTRODUCED = re.compile(r"(?:answer|respond to|reply to)\b[^:\n]{0,60}:\s*(\S.*)", re.DOTALL | re.IGNORECASE)
+_REWRITING = re.compile(
+    r"\bstand[- ]?alone (?:question|query)\b|\b(?:rephrase|reformulate|rewrite) the (?:\w+ ){0,3}(?:question|query)\b",
+    re.IGNORECASE,
+)
 _SPACE = re.compile(r"\s+")
 _LABEL = re.compile(r"^[\s\])}'\":.,;|>*-]+")
 _BODY = re.compile(r"(?:^|\n)[ \t]*(?:content|text|passage|page_content|excerpt|body)\s*:\s*", re.IGNORECASE)
@@ -65,7 +79,7 @@ def question(message: str, *, contents: Sequence[str] = (), searched: Sequence[s
         return None
     holds_documents = any(content in whole for content in contents)
     template = holds_documents or bool(_TEMPLATE.search(whole))
-    found = _tagged(whole) or _marked(whole, template=template)
+    found = _task(whole) or _tagged(whole) or _marked(whole, template=template)
     if found is None and template:
         found = next((query for query in searched if len(query) >= _SHORTEST and query in whole), None)
     if found is None and holds_documents:
@@ -75,10 +89,35 @@ def question(message: str, *, contents: Sequence[str] = (), searched: Sequence[s
     return Question(found, cut=found != whole) if found else None
 
 
+def _task(text: str) -> str | None:
+    """What CrewAI asks an agent: a task, which often introduces the question."""
+    task = _TASK.search(text)
+    if task is None:
+        return None
+    introduced = _INTRODUCED.fullmatch(task[1].strip())
+    return (introduced[1] if introduced else task[1]).strip() or None
+
+
 def up_to_question(text: str) -> str:
     """Return what stands before the question or the next section of a prompt."""
-    found = [match.start() for match in (_MARKER.search(text), _NEXT_SECTION.search(text)) if match]
+    return _before(text, _NEXT_SECTION)
+
+
+def documents_part(text: str) -> str:
+    """Return what stands before the question or the instructions that follow the documents of a prompt."""
+    return _before(text, _AFTER_DOCUMENTS)
+
+
+def _before(text: str, section: re.Pattern[str]) -> str:
+    found = [match.start() for match in (_MARKER.search(text), section.search(text)) if match]
     return text[: min(found)] if found else text
+
+
+def rewrites(messages: Sequence[Message], output: str) -> bool:
+    """Return whether a model was asked to reword a question, and did: its output is one, and no answer."""
+    return output.rstrip().endswith("?") and any(
+        _REWRITING.search(message.content) for message in messages if message.role != "assistant"
+    )
 
 
 def unwrapped(text: str) -> str:

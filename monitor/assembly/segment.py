@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from monitor.assembly.evidence import Evidence, departs, evidence, follows
+from monitor.assembly.prompt import rewrites
 from monitor.assembly.tree import SILENT, WRAPPERS, Forest, Node, walk
-from monitor.spans import Role
+from monitor.spans import Role, Step
 
 _SPEAKING = frozenset((Role.LLM, Role.RETRIEVAL, Role.RERANK))
 _MATTERING = _SPEAKING | WRAPPERS
@@ -191,7 +192,7 @@ def _reach(known: Sequence[Evidence], at: int) -> int:
 def _reason_against(unit: Unit) -> str | None:
     """Why a unit is no turn, None when it is one."""
     if Role.LLM in unit.roles and not unit.roles & (WRAPPERS | {Role.RETRIEVAL, Role.RERANK}):
-        return "tool_call_only" if _only_chooses_tools(unit) else None
+        return "tool_call_only" if _only_chooses_tools(unit) else "rewrite_only" if _only_rewrites(unit) else None
     if unit.roles & _SPEAKING or _asked_and_ended(unit):
         return None
     if unit.roles & WRAPPERS:
@@ -201,9 +202,17 @@ def _reason_against(unit: Unit) -> str | None:
 
 def _only_chooses_tools(unit: Unit) -> bool:
     """Calls by themselves that ended in tool calls: the call that is given their results answers."""
-    calls = islice((node for root in unit.roots for node in walk(root) if node.role is Role.LLM), _LOOKED_AT)
-    steps = [step for node in calls if (step := node.step) is not None]
-    return all(step.tool_calls and not step.output and step.error is None for step in steps)
+    return all(step.tool_calls and not step.output and step.error is None for step in _calls(unit))
+
+
+def _only_rewrites(unit: Unit) -> bool:
+    """Calls by themselves that reworded a question: the turn is in another trace."""
+    return all(step.error is None and rewrites(step.messages or (), step.output or "") for step in _calls(unit))
+
+
+def _calls(unit: Unit) -> list[Step]:
+    nodes = islice((node for root in unit.roots for node in walk(root) if node.role is Role.LLM), _LOOKED_AT)
+    return [step for node in nodes if (step := node.step) is not None]
 
 
 def _asked_and_ended(unit: Unit) -> bool:

@@ -147,8 +147,15 @@ def _retrieval(step: Step, attributes: Attributes) -> Step:
 
 
 def _tool(step: Step, attributes: Attributes) -> Step:
-    query = asked(unwrap(attributes.get("gen_ai.tool.call.arguments"))).query
-    read = documents(unwrap(attributes.get("gen_ai.tool.call.result")))
+    given, made = attributes.get("gen_ai.tool.call.arguments"), attributes.get("gen_ai.tool.call.result")
+    for event in step.span.events if given is None and made is None else ():
+        name = _name(event)
+        if name == "gen_ai.tool.message":
+            given = event.attributes.get("content")
+        elif name == CHOICE:
+            made = event.attributes.get("message")
+    query = asked(unwrap(given)).query
+    read = documents(unwrap(made))
     return replace(
         step,
         tool=text(attributes, "gen_ai.tool.name"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from monitor.model import Citation, Message
+from monitor.reading import identity
 from monitor.reading.attributes import REDACTED, finite, is_mapping, is_sequence
 from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import documents
@@ -19,7 +20,7 @@ from monitor.reading.failure import exception, server_fault
 from monitor.reading.json_text import unwrap
 from monitor.reading.messages import Said, before_last_user, conversation, heard, said
 from monitor.reading.payload import Asked, answered, asked
-from monitor.spans import Attributes, AttributeValue, Role, Span, Step
+from monitor.spans import Attributes, AttributeValue, Event, Role, Span, Step
 
 NAME = "generic"
 
@@ -34,9 +35,15 @@ ENDINGS = {
     "documents": "documents, docs, contexts, context, chunks, passages, snippets, citations, sources, search results, "
     "retrieved documents, retrieved docs, retrieved chunks, retrieved contexts, retrieved context, source documents, "
     "source nodes, nodes, hits, matches",
-    "results": "result, results, tool response, tool output",
+    "results": "result, results, tool response, tool output, return, return value",
+    "ids": "document ids, doc ids, chunk ids, retrieved ids",
+    "scores": "scores, similarity scores, relevance scores, similarities",
+    "distances": "distances",
     "search": "search query, retrieval query, rewritten query, search text",
     "messages": "messages, chat messages, input messages, prompt messages",
+    "history": "chat history, conversation history, message history, previous messages",
+    "session": "session id, conversation id, chat id",
+    "user": "user id, customer id",
     "model": "response model",
     "requested": "model, model name, llm model, model id, request model",
     "input_tokens": "prompt tokens, input tokens",
@@ -57,6 +64,8 @@ ELSEWHERE = frozenset(
 """First words of keys that other conventions define."""
 _EMBEDDING = re.compile("embed", re.IGNORECASE)
 _SEARCHING = re.compile(r"search|retriev|lookup|vector|knowledge", re.IGNORECASE)
+_DOCUMENT = re.compile(r"doc|chunk|passage|citation|snippet|retriev", re.IGNORECASE)
+_GENERATING = re.compile(r"generat|complet|llm|chat|answer", re.IGNORECASE)
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _PRINTED = re.compile(r"\s*(?:[\[{<]|[\w.]+\(\w+=)")
 """The beginning of printed objects."""
@@ -81,6 +90,8 @@ class _Found:
     request_model: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    session_id: str | None = None
+    user_id: str | None = None
 
 
 def claims(span: Span) -> bool:
@@ -105,6 +116,8 @@ def read(span: Span) -> Step:
         input_tokens=found.input_tokens,
         output_tokens=found.output_tokens,
         documents=found.documents,
+        session_id=step.session_id or found.session_id,
+        user_id=step.user_id or found.user_id,
         error=step.error or server_fault(span),
         flags=step.flags | {"generic"},
     )
@@ -129,7 +142,8 @@ def _role(span: Span, found: _Found) -> Role | None:
     asks, modelled = found.question or found.searched, found.model or found.request_model or found.output_tokens
     if _EMBEDDING.search(span.name):
         return Role.EMBEDDING if asks or found.messages or found.documents else None
-    if modelled and (found.answer or found.messages):
+    whole = found.documents is not None and found.question is not None and found.sure
+    if modelled and not whole and (found.answer or found.messages or (found.question and _failed(span))):
         return Role.LLM
     if (found.answer or _failed(span)) and (found.question or found.messages):
         return Role.CHAIN
@@ -137,14 +151,19 @@ def _role(span: Span, found: _Found) -> Role | None:
         return Role.RETRIEVAL if found.documents or _SEARCHING.search(span.name) else None
     if found.searched and _SEARCHING.search(span.name):
         return Role.RETRIEVAL
-    return Role.CHAIN if found.sure and (found.question or found.answer) else None
+    told = found.sure and (found.question or found.answer)
+    return Role.CHAIN if told or (modelled and _GENERATING.search(span.name)) else None
 
 
 def _found(span: Span) -> _Found:
     held: dict[str, AttributeValue] = {}
+    rows: list[AttributeValue] = []
     for event in reversed(span.events):
         if event.name != "exception":
-            _collect(event.attributes, held)
+            _collect(_spoken(event), held)
+            rows[:0] = _row(event)
+    if rows:
+        held["documents"] = rows
     _collect(span.attributes, held)
     return _Found() if not held else _read(held, failed=_failed(span))
 
@@ -159,13 +178,17 @@ def _read(held: Attributes, *, failed: bool) -> _Found:
     believed = weak_ask if answer.response or (paired and not sure) else Asked()
     question = ask if ask.query else believed
     response = answer.response or (weak_answer.response if ask.query or talk or paired else None)
-    listed = _documents(held.get("documents"))
+    listed = _with_columns(_documents(held.get("documents")), held)
     if listed is None:
         found = documents(unwrap(held.get("results"))) or documents(unwrap(held.get("answered")))
         listed = found.citations or None if found is not None else answer.documents or weak_answer.documents
+    given = unwrap(held.get("question") or held.get("asked"))
+    earlier = asked({"history": unwrap(held["history"])}).history if "history" in held else None
     return _Found(
+        session_id=_name(held.get("session")) or identity.session_given(given),
+        user_id=_name(held.get("user")) or identity.user_given(given),
         question=_text(question.query),
-        history=question.history,
+        history=question.history if earlier is None else earlier,
         answer=response,
         sure=sure,
         documents=listed,
@@ -176,6 +199,23 @@ def _read(held: Attributes, *, failed: bool) -> _Found:
         input_tokens=_count(held.get("input_tokens")),
         output_tokens=_count(held.get("output_tokens")),
     )
+
+
+def _spoken(event: Event) -> Attributes:
+    """An event's attributes; a name such as `user_message` says what a single text in it is."""
+    words = {key: (_WORD.findall(key) or [""])[-1].lower() for key in event.attributes}
+    plain = [key for key, word in words.items() if word in {"text", "content", "message", "body", "value"}]
+    named = len(plain) == 1 and _holds(event.name) in {"question", "answer"}
+    return {**event.attributes, event.name: event.attributes[plain[0]]} if named else event.attributes
+
+
+def _row(event: Event) -> list[AttributeValue]:
+    """One document per event, such as `document_retrieved` with `doc.id` and `doc.text`."""
+    if not _DOCUMENT.search(event.name):
+        return []
+    row = {key.rpartition(".")[2]: value for key, value in event.attributes.items()}
+    read = documents([row])
+    return [row] if read is not None and read.citations else []
 
 
 def _collect(attributes: Attributes, into: dict[str, AttributeValue]) -> None:
@@ -234,6 +274,36 @@ def _documents(value: AttributeValue) -> tuple[Citation, ...] | None:
     else:
         read = documents(held) if is_sequence(held) or is_mapping(held) else None
     return None if read is None else read.citations
+
+
+def _with_columns(listed: tuple[Citation, ...] | None, held: Attributes) -> tuple[Citation, ...] | None:
+    """Ids and scores that stand beside the texts, as lists of the same length."""
+    if not listed:
+        return listed
+    columns = {name: unwrap(held.get(name)) for name in ("ids", "scores", "distances")}
+    whole = {name: column for name, column in columns.items() if is_sequence(column) and len(column) == len(listed)}
+    ids, scores, distances = (whole.get(name, (None,) * len(listed)) for name in columns)
+    return tuple(
+        replace(
+            one,
+            id=one.id or (None if ids[at] is None else str(ids[at])),
+            score=_either(one.score, finite(scores[at]), finite(distances[at])),
+            score_kind="distance"
+            if one.score is None and finite(scores[at]) is None and distances[at] is not None
+            else one.score_kind,
+        )
+        for at, one in enumerate(listed)
+    )
+
+
+def _name(value: AttributeValue) -> str | None:
+    """An id: a number or a text without blanks."""
+    name = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    return name if name and not any(map(str.isspace, name)) else None
+
+
+def _either(*scores: float | None) -> float | None:
+    return next((score for score in scores if score is not None), None)
 
 
 def _text(value: AttributeValue) -> str | None:

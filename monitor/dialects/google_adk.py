@@ -40,9 +40,9 @@ def claims(span: Span) -> bool:
 
 def role(span: Span) -> Role:
     """Return the role of the span's operation; a span with a request to a model calls it."""
-    if REQUEST in span.attributes:
-        return Role.LLM
     operation = text(span.attributes, genai.OPERATION)
+    if REQUEST in span.attributes and operation != "execute_tool":
+        return Role.LLM
     if operation is None:
         return Role.CHAIN if span.name.startswith("invocation") else Role.NOISE
     return genai.ROLES.get(operation, Role.CHAIN)

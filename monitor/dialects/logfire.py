@@ -81,7 +81,7 @@ DIALECT = Convention(
             "OTEL_EXPORTER_OTLP_ENDPOINT=http://rag-monitor:4318\n"
             "logfire.configure(send_to_logfire=False); logfire.instrument_openai()"
         ),
-        remark="scrubbing replaces what looks like a secret; keep its patterns narrow",
+        remark="scrubbing replaces session ids too: logfire.configure(scrubbing=False) or a callback that keeps them",
         session='with logfire.span("turn", **{"session.id": ...}): around each turn',
         documents="an attribute retrieved_documents on the span that retrieves",
     ),

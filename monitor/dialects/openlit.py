@@ -39,6 +39,9 @@ def role(span: Span) -> Role:
     """Return the role of the span's operation; a span without one is a decorated function."""
     attributes = span.attributes
     operation = text(attributes, genai.OPERATION)
+    if operation is None and not attributes:
+        # A call that failed is left without attributes; its name says what it was.
+        return genai.ROLES.get(span.name.partition(" ")[0], Role.CHAIN)
     if operation is None:
         speaks = genai.claims(span) and ARGS not in attributes
         return genai.role(span) if speaks else Role.CHAIN
@@ -57,6 +60,8 @@ def read(span: Span) -> Step:
     step = replace(genai.read(span), dialect=NAME, role=kept)
     if kept in {Role.CHAIN, Role.AGENT}:
         return _function(step, attributes) if ARGS in attributes else _wrapper(step, attributes)
+    if kept is Role.LLM and not attributes:
+        return replace(step, request_model=span.name.partition(" ")[2] or None)
     if kept is Role.LLM:
         return _model_call(step, attributes)
     if kept is Role.RETRIEVAL and step.documents is not None:

@@ -12,6 +12,8 @@ from monitor.spans import Attributes, AttributeValue
 
 REDACTED = "__REDACTED__"
 """What OpenInference's privacy switches write instead of content."""
+SCRUBBED = "[Scrubbed due to '"
+"""How what Logfire writes instead of a value begins that looks like a secret; `session` is among its words."""
 _NO_MAPPINGS = frozenset({str, int, float, bool, list, tuple, type(None)})
 
 
@@ -31,7 +33,7 @@ def text(attributes: Attributes, *keys: str) -> str | None:
     for key in keys:
         value = attributes.get(key)
         if isinstance(value, str):
-            if value.strip():
+            if value.strip() and not value.startswith(SCRUBBED):
                 return value
         elif isinstance(value, int | float) and not isinstance(value, bool):
             return str(value)
@@ -43,7 +45,7 @@ def visible(attributes: Attributes, *keys: str) -> str | None:
     for key in keys:
         value = attributes.get(key)
         if isinstance(value, str):
-            if value.strip() and value != REDACTED:
+            if value.strip() and value != REDACTED and not value.startswith(SCRUBBED):
                 return value
         elif is_mapping(value) or is_sequence(value):
             return dump(value)

@@ -71,9 +71,7 @@ def ranked(citations: Sequence[Citation]) -> tuple[Citation, ...]:
     )
 
 
-def _listed(  # noqa: PLR0911 -- one return per shape
-    value: AttributeValue, *, trusted: bool, depth: int
-) -> tuple[list[Citation] | None, bool]:
+def _listed(value: AttributeValue, *, trusted: bool, depth: int) -> tuple[list[Citation] | None, bool]:
     if depth > _DEPTH:
         return None, False
     if isinstance(value, str):
@@ -86,6 +84,11 @@ def _listed(  # noqa: PLR0911 -- one return per shape
         return _from_container(value, trusted=trusted, depth=depth)
     if not is_sequence(value):
         return None, False
+    read = _in_blocks if value and all(map(_is_block, value)) else _items
+    return read(value, trusted=trusted, depth=depth)
+
+
+def _items(value: Sequence[AttributeValue], *, trusted: bool, depth: int) -> tuple[list[Citation] | None, bool]:
     found: list[Citation] = []
     damaged = False
     for item in value:
@@ -98,6 +101,22 @@ def _listed(  # noqa: PLR0911 -- one return per shape
             return _listed(value[0], trusted=trusted, depth=depth + 1)
         return None, damaged
     return found, damaged
+
+
+def _is_block(part: AttributeValue) -> bool:
+    """Whether it is a part of a message whose text is JSON: what MCP and Bedrock make of a tool's result."""
+    held = part.get("text") if is_mapping(part) and part.keys() <= {"type", "text", "annotations"} else None
+    return isinstance(held, str) and held.lstrip()[:1] in {"[", "{"}
+
+
+def _in_blocks(value: Sequence[AttributeValue], *, trusted: bool, depth: int) -> tuple[list[Citation] | None, bool]:
+    found: list[Citation] = []
+    damaged = read = False
+    for part in value:
+        listed, bad = _listed(part["text"] if is_mapping(part) else None, trusted=trusted, depth=depth + 1)
+        damaged, read = damaged or bad, read or listed is not None
+        found += listed or ()
+    return (found if read else None), damaged
 
 
 def _from_container(
@@ -159,7 +178,7 @@ def _one(  # noqa: PLR0911 -- one return per shape
         return None, False
     if not is_mapping(value):
         return None, False
-    for wrapper in ("kwargs", "node", "document", "entity", "doc"):
+    for wrapper in ("kwargs", "node", "document", "entity", "doc", "json"):
         held = value.get(wrapper)
         if is_mapping(held) and (wrapper != "kwargs" or "lc" in value):
             inner, damaged = _one(held, trusted=trusted, depth=depth + 1, rank=rank)

@@ -18,6 +18,7 @@ _BAGS = (
     "langsmith.metadata.",
     "langfuse.trace.metadata.",
     "langfuse.observation.metadata.",
+    "mastra.metadata.",
     "metadata.",
 )
 """Prefixes below which SDKs put what the app calls its ids."""
@@ -36,7 +37,10 @@ _SESSIONS = (
     "mlflow.trace.session",
     "ai.observability.conversation_id",
     "gen_ai.thread.id",
+    "conversation.id",
+    *(key for key in _IN_BAGS if "thread" not in key),
 )
+"""By itself `thread.id` is that of an operating system's thread."""
 _USERS = (
     "user.id",
     "enduser.id",
@@ -44,6 +48,7 @@ _USERS = (
     *(bag + key for bag in _BAGS for key in _USER_IN_BAGS),
     "confident.trace.user_id",
     "mlflow.trace.user",
+    *_USER_IN_BAGS,
 )
 _QUOTED = re.compile(r'"[^"\\]+"')
 """MLflow writes every value as JSON, Langfuse that of metadata."""

@@ -200,6 +200,8 @@ def _history(value: _Mapping) -> tuple[Said, ...] | None:
         for key in _HISTORIES:
             for holder in level:
                 held = holder.get(key)
+                if is_sequence(held) and held and all(isinstance(line, str) for line in held):
+                    return _lines([str(line) for line in held]) or said(held)
                 if is_sequence(held) or is_mapping(held):
                     return said(held)
                 if isinstance(held, str):
@@ -217,6 +219,12 @@ def _transcript(text: str) -> tuple[Said, ...]:
         Said(role_of(mark[1]) or "user", text[mark.end() : end].strip(), certain=False)
         for mark, end in zip(marks, ends, strict=True)
     )
+
+
+def _lines(lines: Sequence[str]) -> tuple[Said, ...]:
+    """A list whose texts all begin with who speaks."""
+    spoken = [_transcript(line) for line in lines]
+    return tuple(one[0] for one in spoken) if all(len(one) == 1 for one in spoken) else ()
 
 
 def _contexts(value: _Mapping) -> tuple[Citation, ...] | None:

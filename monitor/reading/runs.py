@@ -26,6 +26,7 @@ _PROMPTS = ("messages", "input", "inputs", "prompts", "prompt", "contents")
 _INSTRUCTIONS = ("system", "instructions", "system_instruction", "system_prompt")
 _RESULTS = ("output", "outputs", "content", "result", "artifact", "data")
 _OWN = {"id", "content", "page_content", "text", "documents"}
+_MADE = ("messages", "message", "generations", "output", "outputs", "update")
 _DEPTH = 4
 
 
@@ -171,7 +172,7 @@ def maker(value: AttributeValue, *, only: bool = False, depth: int = 0) -> str |
     noted = held.get("response_metadata") if is_mapping(held) else None
     if is_mapping(noted):
         return text(noted, "model_name", "model")
-    inner = () if only else (value[key] for key in ("messages", "output", "outputs", "update") if value.get(key))
+    inner = () if only else (value[key] for key in _MADE if value.get(key))
     return next((found for one in inner if (found := maker(one, depth=depth + 1))), None)
 
 
@@ -217,7 +218,10 @@ def _model_call(step: Step, given: Value, made: Value) -> Step:
         messages=heard(said_in) or step.messages,
         output=output or step.output,
         tool_calls=max(step.tool_calls, sum(m.tool_calls for m in replies)),
-        model=step.model or text(reply, "model", "model_name"),
+        model=step.model
+        or text(reply, "model", "model_name")
+        or text(mapping(reply, "llm_output"), "model_name")
+        or maker(reply),
         request_model=step.request_model or text(asked_for, "model", "model_name"),
         input_tokens=_either(step.input_tokens, integer(usage, "prompt_tokens", "input_tokens")),
         output_tokens=_either(step.output_tokens, integer(usage, "completion_tokens", "output_tokens")),

@@ -3,7 +3,7 @@
 import pytest
 
 from monitor.assembly.context import quoted_documents
-from monitor.assembly.prompt import Question, passages, question
+from monitor.assembly.prompt import Question, passages, question, rewrites
 from monitor.model import Citation, Message
 
 PUMP = "The warranty covers the pump for two years."
@@ -130,3 +130,31 @@ def test_a_tool_that_found_nothing() -> None:
     for returned in ("Nothing found.", "[]", "42", "[error] timeout", '{"temperature": 20}'):
         messages = [Message(role="user", content="Why?"), Message(role="tool", content=returned)]
         assert () == quoted_documents(messages)
+
+
+def test_documents_with_descriptions() -> None:
+    """LlamaIndex writes a document's metadata above its text."""
+    prompt = (
+        "Context information is below.\n---------------------\ntitle: Pumps\nsource: pumps.md\n\n"
+        f"{PUMP}\n\nIt is paid in full.\n\ntitle: Fees\nsource: fees.md\n\nFive euros for a parcel.\n"
+        "---------------------\nGiven the context information, answer the query.\nQuery: Why?\nAnswer: "
+    )
+    found = quoted_documents([Message(role="user", content=prompt)])
+    assert [
+        ("Pumps", "pumps.md", f"{PUMP}\n\nIt is paid in full."),
+        ("Fees", "fees.md", "Five euros for a parcel."),
+    ] == [(one.title, one.source, one.content) for one in found]
+
+
+def test_a_task_of_an_agent() -> None:
+    """CrewAI asks for a task to be done, to which an app adds the question."""
+    task = "\nCurrent Task: {}\n\nThis is the expected criteria for your final answer: a text\nyou MUST return it."
+    assert Question("Why?", cut=True) == question(task.format("Answer the user's question: Why?"))
+    assert Question("Sum up: all.", cut=True) == question(task.format("Sum up: all."))
+
+
+def test_rewriting_is_told_by_prompt_and_output() -> None:
+    """A question that was asked for; an answer to a question about rewriting is an answer."""
+    prompt = [Message(role="user", content="Chat History: ...\nFollow Up Input: And it?\nStandalone question:")]
+    assert (True, False) == (rewrites(prompt, "Is the pump covered?"), rewrites(prompt, "It is covered."))
+    assert not rewrites([Message(role="user", content="Is the pump covered?")], "Which pump?")

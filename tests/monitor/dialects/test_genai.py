@@ -281,3 +281,20 @@ def test_json_that_a_person_sent(make: Make) -> None:
     asked = make.event("gen_ai.user.message", {"content": "[1, 2]"})
     read = step(make, {"gen_ai.operation.name": "chat", "gen_ai.system": "x"}, asked)
     assert (Message(role="user", content="[1, 2]"),) == read.messages
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        '[{"text": "[{\\"id\\": \\"k\\", \\"content\\": \\"A mill.\\"}]"}]',
+        '[{"json": {"id": "k", "content": "A mill."}}]',
+    ],
+)
+def test_a_tool_told_by_events(make: Make, result: str) -> None:
+    """Strands keeps a tool's input and result in events, the result as parts of a message."""
+    events = [
+        make.event("gen_ai.tool.message", {"role": "tool", "content": '{"query": "mill"}', "id": "c"}),
+        make.event("gen_ai.choice", {"message": result, "id": "c"}),
+    ]
+    read = DIALECT.read(make.span(1, {"gen_ai.operation.name": "execute_tool"}, events=events))
+    assert ("mill", (Citation(id="k", content="A mill.", rank=1),)) == (read.retrieval_query, read.documents)

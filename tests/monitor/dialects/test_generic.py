@@ -131,3 +131,58 @@ def test_a_request_that_says_what_was_asked(make: Make) -> None:
     """An app's attributes on its server span keep route and failure of the request."""
     read = step(make, {"http.route": "/chat", "http.response.status_code": 503, "app.question": "When?"})
     assert ("When?", {"route": "/chat"}, "503") == (read.query, read.facets, read.error)
+
+
+def test_events_by_their_names(make: Make) -> None:
+    """An event's name says what its only text is; documents may come one an event."""
+    events = [
+        make.event("user_message", {"text": "When will it come?"}),
+        make.event("document_retrieved", {"doc.id": "d-1", "doc.text": CONTEXT, "doc.score": 0.5}),
+        make.event("cache_hit", {"text": "nothing"}),
+        make.event("assistant_message", {"text": "On Friday."}),
+    ]
+    span = make.span(1, {}, events=events)
+    read = DIALECT.read(span)
+    assert (True, Role.CHAIN, "When will it come?", "On Friday.") == (
+        DIALECT.claims(span),
+        read.role,
+        read.query,
+        read.response,
+    )
+    assert [("d-1", CONTEXT, 0.5)] == [(c.id, c.content, c.score) for c in read.documents or ()]
+
+
+def test_ids_and_scores_beside_the_texts(make: Make) -> None:
+    """Lists of the same length as the texts say more of each; others are left alone."""
+    texts = [CONTEXT, CONTEXT + " More."]
+    read = step(make, {"rag.docs": texts, "rag.doc_ids": ["a", "b"], "rag.scores": [0.5, 0.25]}, "retrieve")
+    odd = step(make, {"rag.docs": texts, "rag.doc_ids": ["a"], "rag.distances": [0.5, 0.25]}, "retrieve")
+    assert [("a", 0.5, "unknown"), ("b", 0.25, "unknown")] == [
+        (c.id, c.score, c.score_kind) for c in read.documents or ()
+    ]
+    assert [(None, 0.5, "distance"), (None, 0.25, "distance")] == [
+        (c.id, c.score, c.score_kind) for c in odd.documents or ()
+    ]
+
+
+def test_a_whole_turn_on_one_span(make: Make) -> None:
+    """A span that was asked, found documents and answered is no mere model call, whatever model it names."""
+    read = step(make, {"question": "When?", "answer": "On Friday.", "contexts": [CONTEXT], "llm.model": "m-mini"})
+    assert (Role.CHAIN, "m-mini", 1) == (read.role, read.model, len(read.documents or ()))
+
+
+def test_a_call_that_failed(make: Make) -> None:
+    """A prompt and a model without an answer are a call that failed, if it did."""
+    attributes: Attributes = {"llm.prompt": "When will it come?", "llm.model_name": "m-mini"}
+    failed = make.span(1, attributes, status=2)
+    assert (True, Role.LLM) == (DIALECT.claims(failed), DIALECT.role(failed))
+    assert not DIALECT.claims(make.span(1, attributes))
+
+
+def test_whose_turn_it_is(make: Make) -> None:
+    """Ids and history under the app's own names, or inside the input."""
+    history = '[{"role": "user", "content": "Hi"}]'
+    own = step(make, {"app.question": "When?", "app.session_id": "s", "app.user_id": 7, "app.chat_history": history})
+    assert ("s", "7", (Message(role="user", content="Hi"),)) == (own.session_id, own.user_id, own.history)
+    given = step(make, {"input": '{"question": "When is it?", "session_id": "s"}', "output": "On Friday."})
+    assert ("When is it?", "s") == (given.query, given.session_id)

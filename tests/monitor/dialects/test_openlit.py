@@ -129,3 +129,10 @@ def test_a_question_that_was_only_embedded(make: Make, reading: Read) -> None:
     ]
     (turn,) = reading(spans).turns
     assert ("Why?", "error", frozenset({"query_from_retrieval"})) == (turn.query, turn.error, turn.flags)
+
+
+def test_a_call_without_attributes(make: Make) -> None:
+    """A call that failed may be left with its name only."""
+    span = make.span(1, {}, name="chat m-mini", scope="openlit.instrumentation.anthropic", status=2)
+    read = DIALECT.read(span)
+    assert (Role.LLM, "m-mini", "error") == (read.role, read.request_model, read.error)

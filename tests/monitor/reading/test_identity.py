@@ -63,3 +63,9 @@ def test_ids_among_arguments() -> None:
     assert "u" == user_given({"inputs": {"question": "Why?"}, "metadata": {"user_id": "u"}})
     assert "t" == session_given({"config": {"configurable": {"thread_id": "t"}}})
     assert session_given({"thread_id": "the one about mills"}) is None
+
+
+def test_plain_keys() -> None:
+    """Apps name their attributes themselves; a thread is the operating system's, and what was scrubbed is none."""
+    assert ("s", "u") == (session({"session_id": "s"}), user({"user_id": "u"}))
+    assert session({"thread.id": 7, "thread_id": 7, "session.id": "[Scrubbed due to 'session']"}) is None

@@ -233,3 +233,20 @@ def test_the_maker_of_a_message() -> None:
         maker({"messages": [noted, HI]}),
         maker({"messages": [noted]}, only=True),
     )
+
+
+def test_langchains_generations(make: Make) -> None:
+    """The model stands in the run's own output, or in the message; LlamaIndex keeps the provider's reply whole."""
+    message: AttributeValue = {"type": "ai", "content": "So.", "response_metadata": {"model_name": "m-2"}}
+    generations: AttributeValue = [[{"text": "So.", "message": message}]]
+    assert "m-2" == step(make, Role.LLM, made={"generations": generations, "llm_output": None}).model
+    assert "m-3" == step(make, Role.LLM, made={"generations": generations, "llm_output": {"model_name": "m-3"}}).model
+    raw: AttributeValue = {"id": "r-1", "model": "m-4", "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
+    read = step(make, Role.LLM, made={"message": {"role": "assistant", "content": "So."}, "raw": raw})
+    assert ("So.", "m-4", "r-1", 3, 2) == (
+        read.output,
+        read.model,
+        read.response_id,
+        read.input_tokens,
+        read.output_tokens,
+    )
