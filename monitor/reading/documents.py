@@ -14,6 +14,7 @@ from monitor.model import Citation
 from monitor.reading import reprs
 from monitor.reading.attributes import REDACTED, finite, is_mapping, is_sequence
 from monitor.reading.json_text import parse
+from monitor.reading.messages import role_of
 from monitor.spans import AttributeValue
 
 _IDS = ("id", "id_", "doc_id", "document_id", "node_id", "chunk_id", "uuid", "pid", "point_id")
@@ -176,7 +177,7 @@ def _one(  # noqa: PLR0911 -- one return per shape
             score = finite(value[1])
             return (replace(inner, score=score) if inner and score is not None else inner), damaged
         return None, False
-    if not is_mapping(value):
+    if not is_mapping(value) or _is_message(value):
         return None, False
     for wrapper in ("kwargs", "node", "document", "entity", "doc", "json"):
         held = value.get(wrapper)
@@ -187,6 +188,13 @@ def _one(  # noqa: PLR0911 -- one return per shape
             score, kind = _score(value)
             return (inner if score is None else replace(inner, score=score, score_kind=kind)), damaged
     return _from_mapping(value, trusted=trusted, rank=rank)
+
+
+def _is_message(value: Mapping[str, AttributeValue]) -> bool:
+    """Whether somebody said it: messages have ids and texts too. LangChain names a message's class in `id`."""
+    name = value.get("id") if "lc" in value else None
+    told = (value.get("role"), value.get("type"), name[-1] if is_sequence(name) and name else None)
+    return any(role_of(role) is not None for role in told)
 
 
 def _from_text(value: str, *, trusted: bool, depth: int, rank: int) -> tuple[Citation | None, bool]:

@@ -32,7 +32,9 @@ _NESTED_ANSWERS = ("answer", "replies", "answers", "response", "final_answer", "
 _CONTEXTS = ("context", "contexts", "documents", "docs", "source_documents", "retrieved_documents", "passages",
              "retrieved_contexts", "chunks")  # fmt: skip
 _ASIDE = {"metadata", "meta", "config", "configurable", "usage", *_HISTORIES}
-_EMPTY = re.compile(r"\s*(?:null|None|<(?:async_)?generator object.*|<.{0,60} object at 0x[0-9a-f]+>)\s*", re.DOTALL)
+_EMPTY = re.compile(
+    r"\s*(?:null|None|\"\"|<(?:async_)?generator object.*|<.{0,60} object at 0x[0-9a-f]+>)\s*", re.DOTALL
+)
 _SPEAKER = re.compile(r"^(?:assistant|ai):\s+", re.IGNORECASE)
 _FIELD = re.compile(r"\[\[ ## (\w+) ## \]\]")
 _TRANSCRIPT = re.compile(r"^(user|human|assistant|ai|bot)\s*:\s*", re.IGNORECASE | re.MULTILINE)

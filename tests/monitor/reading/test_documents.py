@@ -135,3 +135,23 @@ def test_printed_lists(printed: AttributeValue) -> None:
     first, second = found.citations
     assert ("k", "It's", "A mill, Document(1)", 0.5) == (first.id, first.title, first.content, first.score)
     assert (None, "B") == (second.id, second.content)
+
+
+def test_sources_that_are_objects() -> None:
+    """A list of sources holds documents when its elements are objects with content, else only names."""
+    found = documents({"relevantContext": [{"text": "A"}], "sources": [{"id": "a", "metadata": {"text": "A"}}]})
+    assert found is not None
+    assert [("a", "A")] == [(citation.id, citation.content) for citation in found.citations]
+    assert documents({"sources": ["a.pdf"]}) is None
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_messages_are_no_documents(trusted: bool) -> None:  # noqa: FBT001 -- both ways of asking
+    """Messages have an id and a text as well; nobody retrieved them."""
+    constructed: AttributeValue = {
+        "lc": 1,
+        "id": ["langchain", "schema", "messages", "HumanMessage"],
+        "kwargs": {"content": "Why?", "id": "m-1"},
+    }
+    for message in (constructed, {"role": "user", "content": "Why?", "id": "m-1"}, {"type": "ai", "content": "So."}):
+        assert documents([message], trusted=trusted) is None
