@@ -98,7 +98,15 @@ def _history(
     if certain is not None:
         return certain
     prompted = _before_question(asking.messages or (), query, contents) if asking is not None else ()
-    return prompted or _first(material.wrappers()) or ()
+    return prompted or _up_to(query, _first(material.wrappers()) or ())
+
+
+def _up_to(query: str | None, history: tuple[Message, ...]) -> tuple[Message, ...]:
+    """A printed history without roles may go on to what was said in this turn."""
+    for at in range(len(history) - 1, -1, -1):
+        if history[at].role == "user" and history[at].content == query:
+            return history[:at]
+    return history
 
 
 def _first(steps: Iterator[Step]) -> tuple[Message, ...] | None:

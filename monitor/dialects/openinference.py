@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 
 from monitor.model import Citation
-from monitor.reading.attributes import REDACTED, Item, flattened, mapping, text, visible
+from monitor.reading.attributes import REDACTED, Item, flattened, is_mapping, mapping, text, visible
 from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import Documents, documents, ranked
 from monitor.reading.json_text import parse
@@ -50,6 +50,8 @@ INPUT, OUTPUT = "input.value", "output.value"
 INPUT_MESSAGES, OUTPUT_MESSAGES = "llm.input_messages.", "llm.output_messages."
 RETRIEVED, RERANKED = "retrieval.documents.", "reranker.output_documents."
 _SPOKEN = "First Token Stream Event"
+_STREAMED = re.compile(r"stream", re.IGNORECASE)
+"""Spans are named after the method called: `bedrock.converse_stream`, `MessagesStream`, `OpenAI.astream_chat`."""
 _MODEL = re.compile(r'"model(?:_name)?"\s*:\s*"([^"\\]{1,200})"')
 _RESPONSE_ID = re.compile(r'"(?:id|response_id)"\s*:\s*"((?:chatcmpl-|cmpl-|resp_|msg_|gen-)[\w-]+)"')
 _QUESTIONS = ("question", "query", "query_str", "user_input", "user_query", "input")
@@ -93,6 +95,7 @@ def _chain(step: Step, attributes: Attributes) -> Step:
         query=ask.query,
         history=ask.history,
         documents=answer.documents or (ask.documents if answer.documents is None else answer.documents),
+        model=_in_raw(made),
         response=answer.response,
         shapeless=answer.shapeless,
         unsure=frozenset(unsure),
@@ -112,9 +115,16 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
     settings = mapping(attributes, "llm.invocation_parameters")
     named = text(attributes, "llm.model_name")
     answering = output is not None or any(m.tool_calls for m in made)
-    streams = settings.get("stream") is True or any(event.name == _SPOKEN for event in step.span.events)
-    if not answering and not given and named is None and step.error is None and "redacted" not in step.flags:
-        return replace(step, role=Role.NOISE)  # LlamaIndex gives kind LLM to helpers that call no model
+    streams = (
+        settings.get("stream") is True
+        or _STREAMED.search(step.span.name) is not None
+        or any(event.name == _SPOKEN for event in step.span.events)
+    )
+    unnamed = not given and named is None and step.error is None and "redacted" not in step.flags
+    piece = INPUT not in attributes and not any(key.startswith("llm.") for key in attributes)
+    if unnamed and (not answering or (piece and not step.span.dropped_attributes)):
+        # LlamaIndex gives kind LLM to helpers that call no model, Mastra to every piece of a streamed answer.
+        return replace(step, role=Role.NOISE)
     return replace(
         step,
         query=text(mapping(attributes, "llm.prompt_template.variables"), *_QUESTIONS),
@@ -253,6 +263,12 @@ def _with_documents(step: Step, read: Documents | None) -> Step:
         return step
     flags = step.flags | {"metadata_unread"} if read.damaged else step.flags
     return replace(step, documents=read.citations, flags=flags)
+
+
+def _in_raw(made: AttributeValue) -> str | None:
+    """LlamaIndex's agents keep the provider's reply beside their own."""
+    raw = made.get("raw") if is_mapping(made) else None
+    return text(raw, "model") if is_mapping(raw) else None
 
 
 def _in_output(attributes: Attributes, pattern: re.Pattern[str]) -> str | None:

@@ -90,7 +90,7 @@ def asked(value: AttributeValue) -> Asked:
 
 def answered(value: AttributeValue) -> Answered:
     """Return what a chain's output answers; plain text is the answer itself."""
-    if isinstance(value, str):
+    if isinstance(value, str) and not reprs.prints_object(value):
         return Answered(response=tidy(value))
     docs = _contexts(value) if is_mapping(value) else None
     found = _answer(value, depth=0)
@@ -99,7 +99,7 @@ def answered(value: AttributeValue) -> Answered:
     if found is not None:
         return Answered(response=found.content, documents=docs, certain=found.certain)
     empty = value is None or value in ([], {}, ())
-    return Answered(documents=docs, shapeless=None if empty else dump(value))
+    return Answered(documents=docs, shapeless=None if empty else value if isinstance(value, str) else dump(value))
 
 
 def tidy(text: str) -> str | None:
@@ -271,8 +271,21 @@ def _answer_in_text(value: str, *, depth: int) -> Said | None:
             return found
     if reprs.prints_messages(value):
         return _last_said(said(value))
+    if reprs.prints_object(value):
+        return _answer_in_object(value)
     text = tidy(value)
     return None if text is None else Said("assistant", text)
+
+
+def _answer_in_object(value: str) -> Said | None:
+    """The last message printed inside an object, if a model said it, else a field; a preview may have neither."""
+    if "Message(" in value:
+        role, printed = reprs.concluding(value) or ("", "")
+        printed = printed if (role_of(role) or role_of(f"{role}message")) == "assistant" else ""
+    else:
+        printed = reprs.field(value, _ANSWERS) or ""
+    text = tidy(printed)
+    return None if text is None else Said("assistant", text, certain=False)
 
 
 def _answer_in_list(value: Sequence[AttributeValue], *, depth: int) -> Said | None:

@@ -7,7 +7,7 @@ LlamaIndex, DSPy and Haystack write `ChatMessage(role=<MessageRole.USER: 'user'>
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from monitor.reading import literals
 from monitor.reading.attributes import finite
@@ -17,6 +17,8 @@ _PRINTED = re.compile(
     r"""\s*\[?\s*<?(?:(?:Chat|Human|AI|System|Tool|Function)Message(?:Chunk)?\(|content=['"]|messages=\[)"""
 )
 _DOCUMENTS = "Document|NodeWithScore|TextNode|ImageNode|IndexNode|Chunk|ScoredPoint"
+_PRINTED_OBJECT = re.compile(r"\s*<?[A-Z]\w*\(\s*\w+=.*(?:\)>?|\.\.\.)\s*", re.DOTALL)
+_FIELD = re.compile(r"""\b(\w+)=('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")""", re.DOTALL)
 _PRINTED_DOCUMENT = re.compile(rf"\s*(?:<?(?:{_DOCUMENTS})\(|page_content=['\"])")
 _STRING = r"""(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")"""
 _DOCUMENT_OR_QUOTED = re.compile(rf"{_STRING}|(?:(?<=\[)|(?<=, ))<?((?:{_DOCUMENTS})\()", re.DOTALL)
@@ -25,6 +27,8 @@ _METADATA = re.compile(rf"\b(?:metadata|meta|payload)=(\{{(?:[^{{}}'\"]|{_STRING
 _TEXT = re.compile(r"""\b(?:text|content)=((?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"))""", re.DOTALL)
 _ROLE = re.compile(r"<(?:\w*Role)\.(\w+)|\brole='(\w+)'|\b(Human|AI|System|Tool|Function)Message(?:Chunk)?\(")
 _MESSAGE = re.compile(r"\b(?:Chat|Human|AI|System|Tool|Function)Message(?:Chunk)?\(")
+_ANSWERED = re.compile(r"\b(?:usage_metadata=\{|response_metadata=\{['\"]|id='(?:lc_)?run-)")
+"""What LangChain prints of a model's message and of no other; its `str` names no class."""
 _META = re.compile(r",\s*(?:_meta|response_metadata|additional_kwargs|usage_metadata)=\{(?!\})")
 _ID = re.compile(r"\bid_?=(?:'([^']+)'|([^\s,)'\"]+))")
 _SCORE = re.compile(r"\bscore[=:]\s*(-?[\d.]+(?:e-?\d+)?)")
@@ -34,6 +38,35 @@ _LITERAL = re.compile(r"^\s*\w+=(?=[\[{(])")
 def prints_messages(text: str) -> bool:
     """Return whether the text begins like printed chat messages rather than like what a person or model wrote."""
     return bool(_PRINTED.match(text))
+
+
+def prints_object(text: str) -> bool:
+    """Return whether the text is an object as Python prints it, whole or shortened to a preview.
+
+    >>> prints_object("StopEvent(result=AgentOutput(response='Char..."), prints_object("Use f(x=1).")
+    (True, False)
+    """
+    return bool(_PRINTED_OBJECT.fullmatch(text))
+
+
+def concluding(text: str) -> tuple[str, str] | None:
+    """Return (role, content) of the last message printed in the text; None when it has no content or was cut.
+
+    >>> concluding("Run(input=[HumanMessage(content='Why?'), AIMessage(content='S...") is None
+    True
+    """
+    starts = [match.start() for match in _MESSAGE.finditer(text)]
+    return next(iter(spoken(text[starts[-1] :])), None) if starts else None
+
+
+def field(text: str, names: Sequence[str]) -> str | None:
+    """Return the first of `names` that a printed object has as a whole text, outermost first; None when it has none.
+
+    >>> field("Prediction(reasoning='r', answer='So.')", ("response", "answer"))
+    'So.'
+    """
+    found = {match[1]: match[2] for match in reversed(list(_FIELD.finditer(text)))}
+    return next((_unquote(found[name]) for name in names if name in found), None)
 
 
 def spoken(text: str) -> tuple[tuple[str, str], ...]:
@@ -50,7 +83,9 @@ def spoken(text: str) -> tuple[tuple[str, str], ...]:
         texts = [_unquote(match[1]) for match in _TEXT.finditer(piece, 0, meta.start() if meta else len(piece))]
         if texts:
             role = _ROLE.search(piece)
-            read.append((next((group for group in role.groups() if group), "") if role else "", "\n".join(texts)))
+            read.append(
+                (next((group for group in role.groups() if group), "") if role else _unnamed(piece), "\n".join(texts))
+            )
     return tuple(read)
 
 
@@ -93,6 +128,12 @@ def documents(text: str) -> tuple[str, ...]:
     starts = [found.start() for found in _DOCUMENT_OR_QUOTED.finditer(text) if found[1]]
     end = text.rindex("]") if text.rstrip().endswith("]") else len(text)
     return tuple(text[start:stop] for start, stop in zip(starts, [*starts[1:], end], strict=True))
+
+
+def _unnamed(piece: str) -> str:
+    if "tool_call_id='" in piece:
+        return "Tool"
+    return "AI" if _ANSWERED.search(piece) else ""
 
 
 def literal(text: str) -> AttributeValue:

@@ -102,6 +102,20 @@ def test_history_of_the_answering_call(make: Make, turns: Turns) -> None:
     assert (Message(role="user", content="Hi"), Message(role="assistant", content="Hello")) == turn.history
 
 
+def test_a_printed_history_that_goes_on(make: Make, turns: Turns) -> None:
+    """Messages that were printed without roles end where the question of the turn begins."""
+    inner = make.span(
+        2,
+        {
+            "openinference.span.kind": "CHAIN",
+            "input.value": """{"messages": ["content='Why?' name=None", "content='[1]' name=None"]}""",
+        },
+        parent=1,
+    )
+    (turn,) = turns([make.chain(1, "Why?", "So."), inner, make.call(3, [("user", "Why?")], "So.", parent=1)])
+    assert () == turn.history
+
+
 def test_documents_in_a_message_of_their_own(make: Make, turns: Turns) -> None:
     """A user's message that only hands over documents is no history."""
     messages = [("user", f"Context: {PUMP}"), ("user", "Is the pump covered?")]

@@ -146,6 +146,21 @@ def test_the_model_that_a_streamed_reply_names(make: Make) -> None:
     assert "gpt-4o-mini-2024-07-18" == read.model
 
 
+@pytest.mark.parametrize("name", ["bedrock.converse_stream", "GenerateContentStream", "OpenAI.astream_chat"])
+def test_the_name_of_a_streaming_method(make: Make, name: str) -> None:
+    """Instrumentors that mark nothing else name the span after the method that streams."""
+    attributes: Attributes = {"openinference.span.kind": "LLM", "llm.model_name": "m", "output.value": "So."}
+    streamed, whole = (DIALECT.read(make.span(1, attributes, name=n)).streaming for n in (name, "bedrock.converse"))
+    assert (True, None) == (streamed, whole)
+
+
+def test_the_model_of_a_raw_reply(make: Make) -> None:
+    """An agent's output may hold the provider's reply, which names the model."""
+    value = '{"response": {"role": "assistant", "blocks": [{"text": "So."}]}, "raw": {"model": "m-2"}}'
+    read = step(make, "CHAIN", {"output.value": value, "output.mime_type": "application/json"})
+    assert ("So.", "m-2") == (read.response, read.model)
+
+
 def test_tool_calls(make: Make) -> None:
     """A call that only asks for tools has no text."""
     read = step(
@@ -272,4 +287,13 @@ def test_embeddings(make: Make) -> None:
     assert ("Why?", None) == (
         step(make, "EMBEDDING", one).retrieval_query,
         step(make, "EMBEDDING", two).retrieval_query,
+    )
+
+
+def test_a_piece_of_a_streamed_answer(make: Make) -> None:
+    """A span of kind LLM with nothing but an output is no call."""
+    piece = {"openinference.span.kind": "LLM", "output.value": '{"text": "So"}', "output.mime_type": "application/json"}
+    assert (Role.NOISE, Role.LLM) == (
+        DIALECT.read(make.span(1, piece)).role,
+        DIALECT.read(make.span(1, {**piece, "llm.model_name": "m"})).role,
     )

@@ -204,3 +204,16 @@ def test_endless_nesting() -> None:
     for _ in range(50):
         value = [value]
     assert () == said(value)
+
+
+@pytest.mark.parametrize(
+    ("printed", "role"),
+    [
+        ("content='x' additional_kwargs={} response_metadata={} id='7'", "user"),
+        ("content='x' additional_kwargs={} response_metadata={'model_name': 'm'} id='7'", "assistant"),
+        ("content='x' name='search' id='7' tool_call_id='call_1'", "tool"),
+    ],
+)
+def test_printed_messages_without_a_class(printed: str, role: str) -> None:
+    """LangChain's `str` of a message names no class; what only a model's or a tool's message has tells its role."""
+    assert (role, "x") == (said(printed)[0].role, said(printed)[0].content)

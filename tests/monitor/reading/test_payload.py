@@ -131,3 +131,29 @@ def test_printed_messages_in_a_list() -> None:
     """Messages that a framework printed one by one are messages, not questions."""
     printed = "content='Why?' additional_kwargs={} response_metadata={}"
     assert "Why?" == asked({"messages": [printed]}).query
+
+
+PREVIEW = (
+    "Stop(result=Output(response=ChatMessage(role=<MessageRole.ASSISTANT: 'assistant'>, blocks=[TextBlock(text='So"
+)
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        (PREVIEW + ".')])))", Answered(response="So.", certain=False)),
+        (PREVIEW + "...", Answered(shapeless=PREVIEW + "...")),
+        ("Prediction(\n    reasoning='r',\n    answer='So.'\n)", Answered(response="So.", certain=False)),
+        ("Input(messages=[AIMessage(content='Hi'), HumanMessage(content='Wh...", None),
+        ("Input(messages=[AIMessage(content='Hi'), HumanMessage(content='Why?')])", None),
+        ("Use Frame(rows=1) for that.", Answered(response="Use Frame(rows=1) for that.")),
+    ],
+)
+def test_a_printed_object(printed: str, expected: Answered | None) -> None:
+    """An object that was printed answers with its last message if a model said it, or a field; a preview with none."""
+    assert (expected or Answered(shapeless=printed)) == answered(printed)
+
+
+def test_a_history_of_lines() -> None:
+    """A list of texts that all say who speaks."""
+    assert HISTORY == asked({"question": "Why?", "history": ["user: Hi", "assistant: Hello"]}).history
