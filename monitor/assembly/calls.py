@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from monitor.assembly.prompt import flat, occurs, shown
 from monitor.assembly.tree import Node
@@ -53,8 +53,45 @@ def calls(nodes: Sequence[Node]) -> tuple[Call, ...]:
         around[id(node)] = above
         if node.role is Role.LLM and above is not None:
             wrapped[id(above)] += 1
-    found = [_call(node, around, wrapped) for node in models if not wrapped[id(node)]]
-    return tuple(sorted(found, key=lambda call: (call.span.start_ns, call.span.end_ns, call.span.span_id)))
+    found = [(_call(node, around, wrapped), node) for node in models if not wrapped[id(node)]]
+    found.sort(key=lambda made: (made[0].span.start_ns, made[0].span.end_ns, made[0].span.span_id))
+    return tuple(_completed(found, around, wrapped))
+
+
+def _completed(
+    found: Sequence[tuple[Call, Node]], around: dict[int, Node | None], wrapped: Counter[int]
+) -> Iterator[Call]:
+    """Yield the calls; one that wraps several which count no tokens counts for them, with the last.
+
+    Agents' SDKs describe a generation and its steps, and put model and tokens on only one of them.
+    """
+    over = {id(node): _over(node, around, wrapped) for _, node in found}
+    last = {id(wrapper): call for call, node in found if (wrapper := over[id(node)]) is not None}
+    counted = {id(over[id(node)]) for call, node in found if call.input_tokens is not None}
+    for call, node in found:
+        wrapper = over[id(node)]
+        step = wrapper.step if wrapper is not None else None
+        if step is None:
+            yield call
+            continue
+        counts = last[id(wrapper)] is call and id(wrapper) not in counted
+        yield replace(
+            call,
+            messages=call.messages or step.messages,
+            model=call.model or step.model,
+            request_model=call.request_model or step.request_model,
+            input_tokens=step.input_tokens if counts else call.input_tokens,
+            output_tokens=step.output_tokens if counts else call.output_tokens,
+            streaming=step.streaming if call.streaming is None else call.streaming,
+        )
+
+
+def _over(node: Node, around: dict[int, Node | None], wrapped: Counter[int]) -> Node | None:
+    """The innermost call that wraps this one and others."""
+    above = around[id(node)]
+    while above is not None and wrapped[id(above)] == 1:
+        above = around.get(id(above))
+    return above
 
 
 def answering(

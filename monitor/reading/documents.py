@@ -28,6 +28,8 @@ _LISTS = (
     "documents", "docs", "source_documents", "context", "contexts", "retrieved_documents", "retrieved_contexts",
     "source_nodes", "nodes", "passages", "chunks", "results", "matches", "hits", "retrieval_context",
 )  # fmt: skip
+_OBJECTS = ("sources", "relevantContext")
+"""Lists that hold documents when they are lists of objects, and names otherwise."""
 _DEPTH = 5
 
 ScoreKind: TypeAlias = Literal["similarity", "distance", "unknown"]
@@ -134,11 +136,24 @@ def _from_container(
             read = _listed(held, trusted=trusted, depth=depth + 1)
             if read[0] is not None:
                 return read
+    listed = _of_objects(value, depth)
+    if listed is not None:
+        return listed, False
     for key in ("output", "outputs", "result", "data"):
         if key in value:
             return _listed(value[key], trusted=trusted, depth=depth + 1)
     one, damaged = _one(value, trusted=trusted, depth=depth + 1)
     return (None if one is None else [one]), damaged
+
+
+def _of_objects(value: Mapping[str, AttributeValue], depth: int) -> list[Citation] | None:
+    for key in _OBJECTS if value.keys().isdisjoint(_CONTENTS) else ():
+        held = value.get(key)
+        if is_sequence(held) and all(map(is_mapping, held)):
+            read, _ = _listed(held, trusted=False, depth=depth + 1)
+            if read is not None:
+                return read
+    return None
 
 
 def _columns(value: Mapping[str, AttributeValue]) -> list[Citation] | None:
