@@ -1,7 +1,8 @@
 """What judging costs all processes together, and when that is enough: a row a process and day, read before each claim.
 
 A process writes what it has spent before it asks for more work. So when the budget is gone, only the jobs that were
-being judged at that moment can still add to it.
+being judged at that moment can still add to it. While it asks, its row has what its calls under way will cost besides:
+others count that as spent, and when it is killed it was.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from monitor.model import Spend
 from monitor.ports import Clock
@@ -34,6 +35,8 @@ class Ledger:
         *,
         worker: str,
         spent: Callable[[], Spend],
+        conversations: Callable[[], int],
+        at_once: int,
         budget: BudgetSettings,
         clock: Clock,
     ) -> None:
@@ -43,12 +46,18 @@ class Ledger:
             store: where all processes write.
             worker: names this process and run of it.
             spent: what it has spent since it began; only ever grows.
+            conversations: how many calls that was for; only ever grows.
+            at_once: how many of them may be under way.
             budget: what all processes may spend.
             clock: tells the UTC day.
         """
         self._store = store
         self._worker = worker
         self._spent = spent
+        self._conversations = conversations
+        self._at_once = at_once
+        self._reserves = False
+        self._usual_usd: float | None = None
         self._budget = budget
         self._clock = clock
         self._day = _midnight(clock())
@@ -82,6 +91,25 @@ class Ledger:
             self._judge_totals(since=spent.usd - before.usd)
         return self._gone
 
+    async def reserve(self) -> None:
+        """Write down what calls under way will cost, if there is a budget: before the first of them is made.
+
+        Raises:
+            StoreUnavailable: the database cannot serve us.
+        """
+        if self._limited and not self._reserves:
+            self._reserves = True
+            await self.write()
+
+    async def settle(self) -> None:
+        """Write down what was spent, now that no call is under way.
+
+        Raises:
+            StoreUnavailable: the database cannot serve us.
+        """
+        self._reserves = False
+        await self.write()
+
     async def keep_up(self) -> None:
         """Write down what was spent, if there is a budget: before the outcomes that it was spent on are written.
 
@@ -99,17 +127,19 @@ class Ledger:
         Raises:
             StoreUnavailable: the database cannot serve us.
         """
+        reserved = await self._under_way_usd() if self._reserves else 0.0
         now, spent = self._clock(), self._spent()
         today = _midnight(now)
         if today != self._day:
             await self._record(self._day, spent - self._before)
             self._day, self._before = today, spent
-        await self._record(today, spent - self._before)
+        of_day, of_month = await self._record(today, spent - self._before + Spend(usd=reserved))
+        self._totals = (of_day - reserved, of_month - reserved)
         self._written = (time.monotonic(), spent)
         self._judge_totals(since=0.0)
 
     def gauges(self) -> tuple[Gauge, ...]:
-        """Return budgets and what all processes have spent of them, as of the last look; empty without a budget."""
+        """Return budgets and what is spent of them, others' calls under way included, as of the last look."""
         limits = {"day": self._budget.daily_usd, "month": self._budget.monthly_usd}
         found: list[Gauge] = []
         for (period, limit), total in zip(limits.items(), self._totals, strict=True):
@@ -118,8 +148,18 @@ class Ledger:
                 found.append(Gauge(name="judge_budget_spent_usd", value=total, labels={"period": period}))
         return tuple(found)
 
-    async def _record(self, day: datetime, spend: Spend) -> None:
-        self._totals = await asyncio.to_thread(self._store.record_spend, self._worker, day=day, spend=spend)
+    async def _under_way_usd(self) -> float:
+        """Return what the calls that may be under way will cost: as much as ours did, or else all of this month."""
+        if conversations := self._conversations():
+            return self._spent().usd / conversations * self._at_once
+        if self._usual_usd is None:
+            month = self._day.replace(day=1)
+            spend = await asyncio.to_thread(self._store.spend, since=month, until=self._day + timedelta(days=1))
+            self._usual_usd = spend.usd / spend.calls if spend.calls else 0.0
+        return self._usual_usd * self._at_once
+
+    async def _record(self, day: datetime, spend: Spend) -> tuple[float, float]:
+        return await asyncio.to_thread(self._store.record_spend, self._worker, day=day, spend=spend)
 
     def _judge_totals(self, *, since: float) -> None:
         # Sums of thousands of tiny prices are a hair off; a budget is not for sale at that.

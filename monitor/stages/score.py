@@ -47,7 +47,7 @@ COUNTERS: Mapping[str, str] = MappingProxyType(
 BUDGET_GAUGES: Mapping[str, str] = MappingProxyType(
     {
         "judge_budget_usd": "What all processes may spend on judges, by period",
-        "judge_budget_spent_usd": "What all processes have spent of it",
+        "judge_budget_spent_usd": "What all processes have spent of it, what other processes have under way included",
     }
 )
 """What `Scorer.gauges` reports, without the `rag_monitor_` prefix."""
@@ -110,7 +110,16 @@ class Scorer:
         # A lease that ends while its job is still being judged would have another worker pay for it again.
         self._lease = judge_timeout * max(2 * MOST_CALLS, settings.attempts) + 2 * PATIENCE + _SLACK
         self._under_way = UnderWay()
-        self._ledger = Ledger(store, worker=worker, spent=self._spent, budget=budget, clock=clock)
+        self._conversations = 0
+        self._ledger = Ledger(
+            store,
+            worker=worker,
+            spent=self._spent,
+            conversations=lambda: self._conversations,
+            at_once=settings.concurrency,
+            budget=budget,
+            clock=clock,
+        )
         self._settler = Settler(store, settings, clock=clock, before=self._ledger.keep_up)
         self._steadiness = self._judge and Steadiness(
             store,
@@ -240,7 +249,7 @@ class Scorer:
         finally:
             await self._under_way.abandon()
         if handled:
-            await self._ledger.write()
+            await self._ledger.settle()
         return handled
 
     async def _forgo(self, stop: asyncio.Event) -> int:
@@ -269,6 +278,8 @@ class Scorer:
             overs = {job: over for job in jobs if (over := self._settler.over(job, turns.get(job.turn_id)))}
             copied = {job: self._settler.copied(job, twin) for job, twin in twins.items() if job not in overs}
             left = [job for job in jobs if job not in overs and job not in copied]
+            if left:
+                await self._ledger.reserve()
         except BaseException:
             await unbroken(self._settler.release(jobs, after=timedelta(0), cause="stopped"))
             raise
@@ -290,6 +301,7 @@ class Scorer:
         """Judge the jobs of one turn and call: each gets its own outcome, and all are written at once."""
         try:
             answers = await judge.judge([self._metrics[job.rubric_id] for job in jobs], turn)
+            self._conversations += 1
         except (RateLimited, Paused, Unusable) as error:
             # Not the jobs' fault, so they are never counted out; those that grow too old end as expired.
             cause = "rate_limited" if isinstance(error, RateLimited) else "judge_in_trouble"
