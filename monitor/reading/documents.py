@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 from monitor.model import Citation
 from monitor.reading import reprs
 from monitor.reading.attributes import REDACTED, finite, is_mapping, is_sequence
+from monitor.reading.excerpts import excerpts
 from monitor.reading.json_text import parse
 from monitor.reading.messages import role_of
 from monitor.spans import AttributeValue
@@ -78,17 +79,28 @@ def _listed(value: AttributeValue, *, trusted: bool, depth: int) -> tuple[list[C
     if depth > _DEPTH:
         return None, False
     if isinstance(value, str):
-        parsed = parse(value)
-        if parsed is None or isinstance(parsed.value, str):
-            printed = reprs.documents(value)
-            return _listed(printed, trusted=trusted, depth=depth + 1) if printed else (None, False)
-        return _listed(parsed.value, trusted=trusted, depth=depth + 1)
+        return _in_text(value, trusted=trusted, depth=depth)
     if is_mapping(value):
         return _from_container(value, trusted=trusted, depth=depth)
     if not is_sequence(value):
         return None, False
     read = _in_blocks if value and all(map(_is_block, value)) else _items
     return read(value, trusted=trusted, depth=depth)
+
+
+def _in_text(text: str, *, trusted: bool, depth: int) -> tuple[list[Citation] | None, bool]:
+    """JSON, printed documents, a printed message of a tool, or a text written for a model to read."""
+    parsed = parse(text)
+    if parsed is not None and not isinstance(parsed.value, str):
+        return _listed(parsed.value, trusted=trusted, depth=depth + 1)
+    listed: Sequence[AttributeValue] = reprs.documents(text)
+    if not listed and reprs.prints_messages(text):
+        listed = reprs.documents(reprs.artifact(text))
+        said = reprs.spoken(text)
+        if not listed and said:
+            return _listed(said[-1][1], trusted=trusted, depth=depth + 1)
+    listed = listed or excerpts(text)
+    return _listed(listed, trusted=trusted, depth=depth + 1) if listed else (None, False)
 
 
 def _items(value: Sequence[AttributeValue], *, trusted: bool, depth: int) -> tuple[list[Citation] | None, bool]:

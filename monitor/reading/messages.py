@@ -103,6 +103,15 @@ def before_last_user(messages: Sequence[Said]) -> tuple[tuple[Said, ...], Said |
     return tuple(messages), None
 
 
+def plainly_named(message: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
+    """Return a message with the names that Haystack's had an underscore before (`_role`, `_content`), any other as is.
+
+    >>> plainly_named({"_role": "user", "_content": "Why?"})
+    {'role': 'user', 'content': 'Why?'}
+    """
+    return {key.lstrip("_"): held for key, held in message.items()} if "_role" in message else message
+
+
 def _in_order(value: Sequence[AttributeValue], default: str, depth: int) -> tuple[Said, ...]:
     """The messages of a list; what follows a tool's call under an unheard-of role is its result, named for the tool."""
     found: list[Said] = []
@@ -138,6 +147,7 @@ def _from_text(value: str, default: str, depth: int) -> tuple[Said, ...]:
 def _from_mapping(  # noqa: PLR0911 -- one return per shape
     value: Mapping[str, AttributeValue], default: str, depth: int
 ) -> tuple[Said, ...]:
+    value = plainly_named(value)
     role = role_of(value.get("role")) or role_of(value.get("type"))
     kwargs = value.get("kwargs")
     if "lc" in value and is_mapping(kwargs):

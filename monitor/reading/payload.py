@@ -16,7 +16,7 @@ from monitor.reading import reprs
 from monitor.reading.attributes import REDACTED, is_mapping, is_sequence
 from monitor.reading.documents import documents
 from monitor.reading.json_text import dump, parse
-from monitor.reading.messages import Said, before_last_user, conversation, role_of, said, text_of
+from monitor.reading.messages import Said, before_last_user, conversation, plainly_named, role_of, said, text_of
 from monitor.spans import AttributeValue
 
 _QUESTIONS = ("question", "query", "user_query", "user_input", "user_question", "input", "message", "user_message",
@@ -208,7 +208,15 @@ def _history(value: _Mapping) -> tuple[Said, ...] | None:
                     return said(held)
                 if isinstance(held, str):
                     return _transcript(held) or said(held)
+        for holder in level:
+            spoken = said(holder["messages"]) if _asks_beside_messages(holder) else ()
+            if spoken and spoken[-1].role == "assistant":
+                return spoken
     return None
+
+
+def _asks_beside_messages(value: _Mapping) -> bool:
+    return is_sequence(value.get("messages")) and any(isinstance(value.get(key), str) for key in _QUESTIONS)
 
 
 def _transcript(text: str) -> tuple[Said, ...]:
@@ -248,6 +256,7 @@ def _answer(value: AttributeValue, *, depth: int) -> Said | None:  # noqa: PLR09
         return _answer_in_list(value, depth=depth)
     if not is_mapping(value):
         return None
+    value = plainly_named(value)
     if role_of(value.get("role")) or role_of(value.get("type")) or "lc" in value:
         return _last_said(said(value))
     for key in _ANSWERS:

@@ -136,6 +136,15 @@ def _unnamed(piece: str) -> str:
     return "AI" if _ANSWERED.search(piece) else ""
 
 
+def artifact(text: str) -> str:
+    """Return what a printed tool message keeps beside its content, as it is printed; "" for nothing.
+
+    >>> artifact("content='Found.' name='find' artifact=[Document(page_content='A mill.')]")
+    "[Document(page_content='A mill.')]"
+    """
+    return text.rpartition(" artifact=")[2] if " artifact=[" in text else ""
+
+
 def literal(text: str) -> AttributeValue:
     """Return the value of a printed list, tuple or dict of plain values (`name=[...]` too); None for anything else."""
     body = _LITERAL.sub("", text, count=1).strip()

@@ -107,6 +107,8 @@ def question(value: AttributeValue) -> Asked:
         listed = documents(value)
         if listed is not None and listed.citations:
             return Asked(documents=listed.citations)
+    if is_sequence(value) and len(value) > 1 and isinstance(value[0], str) and not role_of(value[0]):
+        return called(value, {})
     return asked(value)
 
 
@@ -114,8 +116,6 @@ def prompt(value: AttributeValue) -> tuple[Said, ...]:
     """Return the messages of a model call's input: a list of them, a request's body, or a plain prompt."""
     if not is_mapping(value) or role_of(value.get("role")) or "lc" in value:
         return said(value)
-    if is_sequence(value) and len(value) > 1 and isinstance(value[0], str) and not role_of(value[0]):
-        return called(value, {})
     if value.keys() == _ARGUMENTS:
         kwargs, args = value["kwargs"], value["args"]
         return prompt(kwargs) if kwargs else tuple(m for arg in (args if is_sequence(args) else ()) for m in said(arg))
@@ -169,11 +169,16 @@ def maker(value: AttributeValue, *, only: bool = False, depth: int = 0) -> str |
     if not is_mapping(value) or depth > _DEPTH:
         return None
     held = value.get("kwargs") if "lc" in value else value
-    noted = held.get("response_metadata") if is_mapping(held) else None
+    noted = (held.get("response_metadata") or held.get("_meta")) if is_mapping(held) else None
     if is_mapping(noted):
         return text(noted, "model_name", "model")
-    inner = () if only else (value[key] for key in _MADE if value.get(key))
+    inner = () if only else [value[key] for key in _MADE if value.get(key)] or _replying(value)
     return next((found for one in inner if (found := maker(one, depth=depth + 1))), None)
+
+
+def _replying(value: Mapping[str, AttributeValue]) -> list[AttributeValue]:
+    """The replies of a pipeline's components, whatever they are called."""
+    return [held["replies"] for held in value.values() if is_mapping(held) and "replies" in held]
 
 
 def _speaks(value: Sequence[AttributeValue]) -> bool:
@@ -304,6 +309,13 @@ def tool_result(value: AttributeValue, *, depth: int = 0) -> AttributeValue:
     return value
 
 
+def _speaks_for_a_tool(message: Mapping[str, AttributeValue]) -> bool:
+    """Whether it is a tool's message, by its type, role, or the class that LangChain names in `id`."""
+    name = message.get("id")
+    told = (message.get("type"), message.get("role"), name[-1] if is_sequence(name) and name else None)
+    return any(role_of(role) == "tool" for role in told)
+
+
 def _is_wrapping(value: Mapping[str, AttributeValue]) -> bool:
     return "output" in value and value.keys().isdisjoint(_OWN)
 
@@ -313,10 +325,3 @@ def _with_documents(step: Step, read: Documents | None) -> Step:
         return step
     flags = step.flags | {"metadata_unread"} if read.damaged else step.flags
     return replace(step, documents=read.citations, flags=flags)
-def _speaks_for_a_tool(message: Mapping[str, AttributeValue]) -> bool:
-    """Whether it is a tool's message, by its type, role, or the class that LangChain names in `id`."""
-    name = message.get("id")
-    told = (message.get("type"), message.get("role"), name[-1] if is_sequence(name) and name else None)
-    return any(role_of(role) == "tool" for role in told)
-
-

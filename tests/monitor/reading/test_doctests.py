@@ -6,7 +6,9 @@ import importlib
 import pytest
 
 
-@pytest.mark.parametrize("name", ["attributes", "documents", "failure", "json_text", "literals", "payload", "reprs"])
+@pytest.mark.parametrize(
+    "name", ["attributes", "documents", "excerpts", "failure", "identity", "json_text", "literals", "payload", "reprs"]
+)
 def test_examples_hold(name: str) -> None:
     """What the docstrings show is what happens."""
     assert 0 == doctest.testmod(importlib.import_module(f"monitor.reading.{name}")).failed

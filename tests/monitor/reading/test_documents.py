@@ -155,3 +155,40 @@ def test_messages_are_no_documents(trusted: bool) -> None:  # noqa: FBT001 -- bo
     }
     for message in (constructed, {"role": "user", "content": "Why?", "id": "m-1"}, {"type": "ai", "content": "So."}):
         assert documents([message], trusted=trusted) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[kb-1] The mill is run by the Berger family.\n\n[kb-2] It has stood there since 1650.",
+        (
+            "Source: {'id': 'kb-1'}\nContent: The mill is run by the Berger family.\n\n"
+            "Source: {'id': 'kb-2'}\nContent: It has stood there since 1650."
+        ),
+        (
+            "doc_id: kb-1\ntitle: Mill\n\nThe mill is run by the Berger family.\n\n"
+            "doc_id: kb-2\n\nIt has stood there since 1650."
+        ),
+        (
+            "content='gone' name='find' artifact=["
+            "Document(metadata={'id': 'kb-1'}, page_content='The mill is run by the Berger family.'), Document(metadata={'id': 'kb-2'}, page_content='It has stood there since 1650.')]"
+        ),
+        "content='[kb-1] The mill is run by the Berger family.\\n\\n[kb-2] It has stood there since 1650.' name='find'",
+    ],
+)
+def test_texts_for_a_model(text: str) -> None:
+    """Tools write down for a model what they found, and frameworks print the tool's message."""
+    found = documents(text)
+    assert found is not None
+    assert [("kb-1", "The mill is run by the Berger family."), ("kb-2", "It has stood there since 1650.")] == [
+        (citation.id, citation.content) for citation in found.citations
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[ERROR] The index could not be reached, so nothing was found.", "The mill is run by [1] the family of Berger."],
+)
+def test_remarks_are_no_documents(text: str) -> None:
+    """A level in brackets, or a label in the middle of a sentence."""
+    assert documents(text) is None

@@ -157,3 +157,9 @@ def test_a_printed_object(printed: str, expected: Answered | None) -> None:
 def test_a_history_of_lines() -> None:
     """A list of texts that all say who speaks."""
     assert HISTORY == asked({"question": "Why?", "history": ["user: Hi", "assistant: Hello"]}).history
+
+
+def test_messages_beside_a_question() -> None:
+    """What was said before may be called messages; a question that stands among them is no history."""
+    assert HISTORY == asked({"question": "Why?", "messages": SPOKEN}).history
+    assert asked({"question": "Why?", "messages": [{"role": "user", "content": "Why?"}]}).history is None
