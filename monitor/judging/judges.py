@@ -63,9 +63,9 @@ class Judges:
         return self._judge.spent + (self._fallback.spent if self._fallback else Spend())
 
     @property
-    def version(self) -> JudgeVersion | None:
-        """Which model gave the judge's last reply; None before the first."""
-        return self._judge.version
+    def versions(self) -> tuple[JudgeVersion, ...]:
+        """Which models gave the judge's replies, in the order in which each was first met; not the fallback's."""
+        return self._judge.versions
 
     def health(self) -> Mapping[str, str]:
         """Return what is wrong with the endpoints, free of user text and secrets; empty when all is well."""

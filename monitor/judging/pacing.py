@@ -23,6 +23,7 @@ from monitor.ports import Endpoint
 PATIENCE = timedelta(seconds=60)
 """How long a call waits for its turn before it is given up for now."""
 
+_MOST_VERSIONS = 100
 _FIRST_PAUSE = timedelta(seconds=2)
 _LONGEST_PAUSE = timedelta(minutes=5)
 
@@ -49,8 +50,7 @@ class PacedJudge:
         """How often the endpoint asked for a pause."""
         self.spent = Spend()
         """What all replies together cost, also those that no verdict came of."""
-        self.version: JudgeVersion | None = None
-        """Which model gave the last reply; None before the first."""
+        self._versions: dict[JudgeVersion, None] = {}
 
     @property
     def name(self) -> str:
@@ -61,6 +61,11 @@ class PacedJudge:
     def model(self) -> str:
         """The judge's own."""
         return self._judge.model
+
+    @property
+    def versions(self) -> tuple[JudgeVersion, ...]:
+        """Which models gave replies, in the order in which each was first met, up to a hundred of them."""
+        return tuple(self._versions)
 
     @property
     def resting(self) -> timedelta:
@@ -129,7 +134,9 @@ class PacedJudge:
                 usd=reply.cost_usd, calls=1, input_tokens=reply.input_tokens, output_tokens=reply.output_tokens
             )
             self._unhinted = 0
-            self.version = JudgeVersion(judge=self.name, model=reply.model, fingerprint=reply.fingerprint or "")
+            if len(self._versions) < _MOST_VERSIONS:
+                version = JudgeVersion(judge=self.name, model=reply.model, fingerprint=reply.fingerprint or "")
+                self._versions[version] = None
             return reply
 
     async def _try(self, call: Callable[[], Awaitable[Reply]]) -> Reply:

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from monitor.errors import MonitorError, StoreUnavailable
+from monitor.judging.dialogue import Answer
 from monitor.judging.judges import Judges
 from monitor.judging.together import together
 from monitor.model import Finding, Job, JudgeChange, JudgeVersion, Opinion, OpinionKind, Turn, Verdict
@@ -30,6 +31,8 @@ _AT_ONCE = 4
 _WATCH_EVERY = timedelta(seconds=5)
 _NEWS = timedelta(days=1)
 """How long after a change a process still judges anchors that are left of it."""
+_MOST_A_DAY = 4
+"""Changes whose anchors are judged; some gateways give every reply a fingerprint of its own."""
 _ANCHORS_ARE_OURS = timedelta(minutes=5)
 
 logger = logging.getLogger(__name__)
@@ -84,9 +87,8 @@ class Steadiness:
 
         `verdicts` are those of one call on `turn`.
         """
-        version = self._judges.version
         drawn = unit(turn.turn_id, _SALT) < self._settings.share
-        if not verdicts or not version or not drawn or not self._allowed():
+        if not verdicts or not drawn or not self._allowed():
             return
         try:
             await self._ask_again(verdicts, turn, OpinionKind.REPEAT)
@@ -116,19 +118,22 @@ class Steadiness:
         Raises:
             StoreUnavailable: the database cannot serve us.
         """
-        version = self._judges.version
-        if version is None or version in self._met:
-            return
+        for version in self._judges.versions:
+            if version not in self._met:
+                await self._meet(version)
+
+    async def _meet(self, version: JudgeVersion) -> None:
         now = self._clock()
         before = await asyncio.to_thread(self._store.meet, version, now=now)
         if before is not None:
             self.changes += 1
             logger.warning(
-                "the judge %s answers as %s (%s), before as %s (%s); judging anchors again",
+                "the judge %s answers as %s (%s), before as %s (%s)",
                 *(version.judge, version.model, version.fingerprint, before.model, before.fingerprint),
             )
         changes = await asyncio.to_thread(self._store.changes, since=now - _NEWS)
-        change = next((change for change in changes if change.version == version), None)
+        of_judge = [change for change in changes if change.version.judge == version.judge]
+        change = next((change for change in of_judge[:_MOST_A_DAY] if change.version == version), None)
         if change is None:
             self._met.add(version)
         elif self._allowed() and await self._hold():
@@ -169,11 +174,10 @@ class Steadiness:
 
     async def _ask_again(self, verdicts: Sequence[Verdict], turn: Turn, kind: OpinionKind) -> None:
         answers = await self._judges.judge([self._metrics[v.job.rubric_id] for v in verdicts], turn)
-        version = self._judges.version
         found = [
-            _opinion(verdict, answer.result, kind, version, self._clock)
+            _opinion(verdict, answer, answer.result, kind, self._clock)
             for verdict, answer in zip(verdicts, answers, strict=True)
-            if version and isinstance(answer.result, Finding)
+            if isinstance(answer.result, Finding)
         ]
         await asyncio.to_thread(self._store.record_opinions, found)
 
@@ -193,7 +197,8 @@ def _is_by(opinion: Opinion, version: JudgeVersion) -> bool:
     return (opinion.version.model, opinion.version.fingerprint) == (version.model, version.fingerprint)
 
 
-def _opinion(verdict: Verdict, found: Finding, kind: OpinionKind, version: JudgeVersion, clock: Clock) -> Opinion:
+def _opinion(verdict: Verdict, answer: Answer, found: Finding, kind: OpinionKind, clock: Clock) -> Opinion:
+    exchange = answer.exchange
     return Opinion(
         job=Job(
             turn_id=verdict.job.turn_id,
@@ -203,7 +208,7 @@ def _opinion(verdict: Verdict, found: Finding, kind: OpinionKind, version: Judge
             probability=verdict.job.probability,
         ),
         kind=kind,
-        version=version,
+        version=JudgeVersion(judge="", model=exchange.judge_model, fingerprint=exchange.fingerprint or ""),
         score=found.score,
         defect=found.defect,
         first_score=verdict.finding.score,

@@ -160,6 +160,30 @@ def test_another_model_answers(store: SqlStore, server: JudgeServer, caplog: pyt
     assert 1 == caplog.text.count("answers as judge-1-new (fp_1), before as judge-1-old (fp_1)")
 
 
+def test_a_fingerprint_for_every_reply(store: SqlStore, server: JudgeServer) -> None:
+    """An endpoint whose replies all have another fingerprint does not have the anchors judged for each of them."""
+
+    def unsteady(_: object) -> Step:
+        step = _graded(4)
+        step.body["system_fingerprint"] = f"fp_{len(server.asked)}"  # type: ignore[index]
+        return step
+
+    server.answer = unsteady
+
+    async def live() -> None:
+        async with _judges(server) as judges:
+            scorer = _scorer(store, judges, SteadinessSettings(share=0, anchors=5))
+            await scorer.drain()
+            steadiness = scorer._steadiness  # noqa: SLF001 -- as above
+            assert steadiness is not None
+            for _ in range(5):
+                await steadiness.look()
+            assert 4 <= steadiness.changes <= 60
+
+    asyncio.run(live())
+    assert len(server.asked) <= 20 + 4 * 5
+
+
 def test_anchors_of_a_process_that_died(store: SqlStore, server: JudgeServer) -> None:
     """Anchors that the process which met the new model did not get to are judged by another, each of them once."""
     server.answer = lambda _: _graded(4, model="judge-1-old")  # type: ignore[assignment]
