@@ -6,14 +6,16 @@ The result depends on what was delivered, never on order, grouping or repetition
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import TypeAlias
 
 from monitor.reading.json_text import dump
 from monitor.spans import Decoded, Event, LogRecord, Span, Trace
 
 _SPEAKERS = ("system", "user", "assistant", "tool")
+_Key: TypeAlias = tuple[int, int, str]
 
 
 def join(trace_id: str, decoded: Sequence[Decoded], *, last_received_at: datetime) -> Trace:
@@ -27,16 +29,16 @@ def join(trace_id: str, decoded: Sequence[Decoded], *, last_received_at: datetim
         for span in part.spans:
             known = spans.get(span.span_id)
             spans[span.span_id] = span if known is None else _fuller(known, span)
-    logs: defaultdict[str, list[LogRecord]] = defaultdict(list)
+    logs: defaultdict[str, list[list[LogRecord]]] = defaultdict(list)
     for part in decoded:
-        for record in part.logs:
-            logs[record.span_id].append(record)
+        for span_id, records in _by_span(part.logs).items():
+            logs[span_id].append(records)
     joined = [_with_logs(span, logs.pop(span_id, ())) for span_id, span in spans.items()]
-    orphans = [record for records in logs.values() for record in _once(records)]
+    orphans = [record for span_id in sorted(logs) for record in _once(logs[span_id])]
     return Trace(
         trace_id=trace_id,
         spans=tuple(sorted(joined, key=lambda span: (span.start_ns, span.span_id))),
-        orphan_logs=tuple(sorted(orphans, key=lambda record: (record.span_id, _order(record.event)))),
+        orphan_logs=tuple(orphans),
         last_received_at=last_received_at,
     )
 
@@ -51,22 +53,43 @@ def _fullness(span: Span) -> tuple[bool, int, int, int, str]:
     return "time_repaired" not in span.flags, len(said), span.end_ns, span.status, rest
 
 
-def _with_logs(span: Span, records: Sequence[LogRecord]) -> Span:
-    if not records:
+def _by_span(records: Iterable[LogRecord]) -> dict[str, list[LogRecord]]:
+    found: defaultdict[str, list[LogRecord]] = defaultdict(list)
+    for record in records:
+        found[record.span_id].append(record)
+    return found
+
+
+def _with_logs(span: Span, deliveries: Sequence[Sequence[LogRecord]]) -> Span:
+    if not deliveries:
         return span
-    kept = _once(records)
-    events = [((event.time_ns, 0, at, ""), event) for at, event in enumerate(span.events)]
-    events += [((record.event.time_ns, 1, *_order(record.event)[1:]), record.event) for record in kept]
+    kept = _once(deliveries)
+    events = [((event.time_ns, 0, at), event) for at, event in enumerate(span.events)]
+    events += [((record.event.time_ns, 1, at), record.event) for at, record in enumerate(kept)]
     flags = span.flags.union(*(record.flags for record in kept))
     return replace(span, events=tuple(event for _, event in sorted(events, key=lambda pair: pair[0])), flags=flags)
 
 
-def _once(records: Sequence[LogRecord]) -> tuple[LogRecord, ...]:
-    distinct = {_order(record.event): record for record in records}
-    return tuple(record for _, record in sorted(distinct.items(), key=lambda item: item[0]))
+def _once(deliveries: Sequence[Sequence[LogRecord]]) -> tuple[LogRecord, ...]:
+    """Every record once, by time, those of one instant as a conversation goes.
+
+    JavaScript's clocks count milliseconds, in which several turns of a conversation may be recorded: a delivery that
+    holds them all tells their order.
+    """
+    ordered = [[(_order(record.event), record) for record in delivery] for delivery in deliveries]
+    distinct = {key: record for delivery in ordered for key, record in delivery}
+    instants: defaultdict[int, list[_Key]] = defaultdict(list)
+    for key in sorted(distinct):
+        instants[key[0]].append(key)
+    keys: list[_Key] = []
+    for instant, held in sorted(instants.items()):
+        repeated = len({speaker for _, speaker, _ in held}) < len(held)
+        told = [list(dict.fromkeys(k for k, _ in delivery if k[0] == instant)) for delivery in ordered if repeated]
+        keys += min((one for one in told if len(one) == len(held)), default=held)
+    return tuple(distinct[key] for key in keys)
 
 
-def _order(event: Event) -> tuple[int, int, str]:
+def _order(event: Event) -> _Key:
     """By time; records of the same instant as a conversation goes, then by content."""
     speaker = next((i for i, role in enumerate(_SPEAKERS) if f".{role}." in event.name), len(_SPEAKERS))
     return event.time_ns, speaker, f"{event.name} {dump(event.attributes)} {dump(event.body)}"

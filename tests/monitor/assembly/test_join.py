@@ -64,6 +64,17 @@ def test_records_of_one_instant(make: Make) -> None:
     assert list(reversed(names)) == [event.name for event in trace.spans[0].events]
 
 
+def test_a_conversation_of_one_instant(make: Make) -> None:
+    """Where speakers come again, the delivery that holds all of them tells the order, whatever else was delivered."""
+    said = [("user", "Where?"), ("assistant", "There."), ("user", "And when?")]
+    logs = tuple(make.log(1, f"gen_ai.{role}.message", {"content": text}) for role, text in said)
+    for deliveries in ([Decoded(logs=logs)], [Decoded(logs=logs[2:]), Decoded(logs=logs)]):
+        trace = joined(make, Decoded(spans=(make.span(1, {}),)), *deliveries)
+        assert [text for _, text in said] == [
+            event.body["content"] for event in trace.spans[0].events if isinstance(event.body, dict)
+        ]
+
+
 def test_a_record_without_its_span(make: Make) -> None:
     """A record whose span never came is kept apart."""
     assert 1 == len(joined(make, Decoded(logs=(make.log(9, "x", "y"),))).orphan_logs)

@@ -29,7 +29,7 @@ def step(make: Make, operation: str, attributes: Attributes) -> Step:
         ("ai.toolCall", Role.TOOL),
         ("ai.embedMany.doEmbed", Role.EMBEDDING),
         ("ai.rerank", Role.RERANK),
-        ("ai.rerank.doRerank", Role.NOISE),
+        ("ai.rerank.doRerank", Role.RERANK),
         ("ai.somethingNew", Role.CHAIN),
     ],
 )
