@@ -9,6 +9,10 @@ from monitor.reading.documents import documents
 from monitor.spans import AttributeValue
 
 ONE = Citation(id="kb-1", title="Fees", content="Five euros.", score=0.5, source="fees.md", rank=1)
+PRINTED_PAIR = (
+    "[Document(metadata={'id': 'kb-1'}, page_content='The mill is run by the Berger family.'), "
+    "Document(metadata={'id': 'kb-2'}, page_content='It has stood there since 1650.')]"
+)
 META = {"title": "Fees", "source": "fees.md"}
 
 
@@ -169,10 +173,7 @@ def test_messages_are_no_documents(trusted: bool) -> None:  # noqa: FBT001 -- bo
             "doc_id: kb-1\ntitle: Mill\n\nThe mill is run by the Berger family.\n\n"
             "doc_id: kb-2\n\nIt has stood there since 1650."
         ),
-        (
-            "content='gone' name='find' artifact=["
-            "Document(metadata={'id': 'kb-1'}, page_content='The mill is run by the Berger family.'), Document(metadata={'id': 'kb-2'}, page_content='It has stood there since 1650.')]"
-        ),
+        f"content='gone' name='find' artifact={PRINTED_PAIR}",
         "content='[kb-1] The mill is run by the Berger family.\\n\\n[kb-2] It has stood there since 1650.' name='find'",
     ],
 )
