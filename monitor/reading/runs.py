@@ -223,10 +223,7 @@ def _model_call(step: Step, given: Value, made: Value) -> Step:
         messages=heard(said_in) or step.messages,
         output=output or step.output,
         tool_calls=max(step.tool_calls, sum(m.tool_calls for m in replies)),
-        model=step.model
-        or text(reply, "model", "model_name")
-        or text(mapping(reply, "llm_output"), "model_name")
-        or maker(reply),
+        model=_model(step, reply),
         request_model=step.request_model or text(asked_for, "model", "model_name"),
         input_tokens=_either(step.input_tokens, integer(usage, "prompt_tokens", "input_tokens")),
         output_tokens=_either(step.output_tokens, integer(usage, "completion_tokens", "output_tokens")),
@@ -241,6 +238,13 @@ def _reply(made: AttributeValue) -> Mapping[str, AttributeValue]:
         return {}
     raw = made.get("raw")
     return raw if is_mapping(raw) else made
+
+
+def _model(step: Step, reply: Mapping[str, AttributeValue]) -> str | None:
+    """The reply's word where the span names none, or the one that was asked for."""
+    told = step.model if step.model != step.request_model else None
+    named = text(reply, "model", "model_name") or text(mapping(reply, "llm_output"), "model_name") or maker(reply)
+    return told or named or step.model
 
 
 def _either(told: int | None, found: int | None) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -250,3 +251,10 @@ def test_langchains_generations(make: Make) -> None:
         read.input_tokens,
         read.output_tokens,
     )
+
+
+def test_a_model_that_was_only_asked_for(make: Make) -> None:
+    """A span may repeat the requested model as the one that answered; the reply knows better."""
+    empty = Step(span=make.span(1, {}), role=Role.LLM, dialect="test", model="m", request_model="m")
+    assert ["m-2", "m"] == [told(empty, decoded(None), decoded(made)).model for made in ({"model": "m-2"}, {})]
+    assert "m-1" == told(replace(empty, model="m-1"), decoded(None), decoded({"model": "m-2"})).model
