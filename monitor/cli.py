@@ -49,7 +49,7 @@ _PIPE_WIDTH = 1000
 """Where there is no terminal no line is broken, so that `grep` finds whole ones."""
 _BY = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(weeks=1)}
 _SWITCH_SECONDS = 0.0005
-"""How long a stage's thread keeps the interpreter while a request waits for it; Python's own 5 ms is felt by senders."""
+"""How long a stage's thread keeps the interpreter while a request waits; Python's own 5 ms are felt by senders."""
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
 
