@@ -42,7 +42,7 @@ _AFTER_DOCUMENTS = re.compile(
     re.IGNORECASE,
 )
 """As above; but `Source:` and `Document:` introduce one of several documents."""
-_TASK = re.compile(r"\A\s*Current Task:\s*(.{1,20000}?)\n\s*This is the expect(?:ed)? criteria for", re.DOTALL)
+_TASK = re.compile(r"\A\s*+Current Task:\s*+(.{1,20000}?)\n{1,2}This is the expect(?:ed)? criteria for", re.DOTALL)
 _INTRODUCED = re.compile(r"(?:answer|respond to|reply to)\b[^:\n]{0,60}:\s*(\S.*)", re.DOTALL | re.IGNORECASE)
 _REWRITING = re.compile(
     r"\bstand[- ]?alone (?:question|query)\b|\b(?:rephrase|reformulate|rewrite) the (?:\w+ ){0,3}(?:question|query)\b",

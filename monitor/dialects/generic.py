@@ -35,7 +35,8 @@ ENDINGS = {
     "documents": "documents, docs, contexts, context, chunks, passages, snippets, citations, sources, search results, "
     "retrieved documents, retrieved docs, retrieved chunks, retrieved contexts, retrieved context, source documents, "
     "source nodes, nodes, hits, matches",
-    "results": "result, results, tool response, tool output, return, return value",
+    "results": "result, results, tool response, tool output",
+    "returned": "return, return value",
     "ids": "document ids, doc ids, chunk ids, retrieved ids",
     "scores": "scores, similarity scores, relevance scores, similarities",
     "distances": "distances",
@@ -180,7 +181,9 @@ def _read(held: Attributes, *, failed: bool) -> _Found:
     response = answer.response or (weak_answer.response if ask.query or talk or paired else None)
     listed = _with_columns(_documents(held.get("documents")), held)
     if listed is None:
+        searches = ask.query or weak_ask.query or "search" in held
         found = documents(unwrap(held.get("results"))) or documents(unwrap(held.get("answered")))
+        found = found or (documents(unwrap(held.get("returned"))) if searches else None)
         listed = found.citations or None if found is not None else answer.documents or weak_answer.documents
     given = unwrap(held.get("question") or held.get("asked"))
     earlier = asked({"history": unwrap(held["history"])}).history if "history" in held else None

@@ -186,3 +186,15 @@ def test_whose_turn_it_is(make: Make) -> None:
     assert ("s", "7", (Message(role="user", content="Hi"),)) == (own.session_id, own.user_id, own.history)
     given = step(make, {"input": '{"question": "When is it?", "session_id": "s"}', "output": "On Friday."})
     assert ("When is it?", "s") == (given.query, given.session_id)
+
+
+def test_what_a_function_returned(make: Make) -> None:
+    """A function that was given a query and returned documents retrieved; any other's rows are rows."""
+    rows = f'[{{"id": "d", "text": "{CONTEXT}"}}]'
+    read = step(make, {"query": "When will it come?", "return": rows})
+    assert (Role.RETRIEVAL, "When will it come?", "d") == (
+        read.role,
+        read.retrieval_query,
+        (read.documents or ())[0].id,
+    )
+    assert not DIALECT.claims(make.span(1, {"limit": 3, "return": rows}))
