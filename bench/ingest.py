@@ -8,7 +8,6 @@ with ours, a bare receiver that parses, walks all attributes and writes a row pe
 """
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
@@ -21,10 +20,13 @@ from typing import Self
 import psycopg
 import uvloop
 from _ingest_load import SPANS_PER_TURN, Bodies, Result, connected, saturate, steady
+from soak import cpu_seconds, monitor
 
 SHAPES = ((129, 4, False), (256, 4, False), (256, 4, True), (513, 64, False))
 """Spans per request, connections, gzip."""
-TICKS = os.sysconf("SC_CLK_TCK")
+WHOLE_SECONDS = 15.0
+MOST_MIB = 200
+"""What the whole monitor may take, at any load."""
 
 
 @dataclass
@@ -74,15 +76,16 @@ class Serving:
 
     def cpu(self) -> float:
         """Return the CPU seconds they have used; PostgreSQL's own are not among them."""
-        stats = (
-            Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split() for process in self._processes
-        )
-        return sum(int(fields[11]) + int(fields[12]) for fields in stats) / TICKS
+        return sum(cpu_seconds(process.pid) for process in self._processes)
 
     def rss(self) -> float:
         """Return the most memory that one of them has held, in MiB."""
-        statuses = (Path(f"/proc/{process.pid}/status").read_text() for process in self._processes)
-        return max(int(status.partition("VmHWM:")[2].split()[0]) for status in statuses) / 1024
+        return max(peak_mib(process.pid) for process in self._processes)
+
+
+def peak_mib(pid: int) -> float:
+    """Return the most memory that a process has held, in MiB."""
+    return int(Path(f"/proc/{pid}/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
 
 
 async def run(serving: Serving, bodies: Bodies, shape: tuple, seconds: float, rate: float | None = None) -> Round:
@@ -101,6 +104,21 @@ async def run(serving: Serving, bodies: Bodies, shape: tuple, seconds: float, ra
     for client in clients:
         await client.close()
     return Round(result, result.answered * bodies.spans, *spent, serving.rss())
+
+
+async def run_whole(bodies: Bodies, shape: tuple, seconds: float) -> Round:
+    """Return a round against all of `rag-monitor run`, saturated by the largest requests: its memory is what counts."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        monitor(f"sqlite:///{folder}/monitor.db", folder, proxy=True) as (process, http, _),
+    ):
+        clients = await connected("http", http, shape[1], compress=shape[2])
+        server, load = cpu_seconds(process.pid), time.process_time()
+        result = await saturate(clients, bodies, seconds)
+        spent = cpu_seconds(process.pid) - server, time.process_time() - load
+        for client in clients:
+            await client.close()
+        return Round(result, result.answered * bodies.spans, *spent, peak_mib(process.pid))
 
 
 def show(name: str, rounds: list[Round]) -> None:
@@ -157,6 +175,10 @@ def main() -> None:
             with Serving("http", store=arguments.store, processes=arguments.processes) as serving:
                 half = uvloop.run(run(serving, bodies, shape, 2 * arguments.seconds, rate))
             show("http: the same at half load", [half])
+    if not arguments.store:
+        whole = uvloop.run(run_whole(bodies, shape, WHOLE_SECONDS))
+        show(f"rag-monitor run: {name}", [whole])
+        print(f"the whole monitor held {whole.rss_mib:.0f} MiB at the most; {MOST_MIB} are wanted")
 
 
 if __name__ == "__main__":

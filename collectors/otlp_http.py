@@ -56,7 +56,7 @@ class Config(Section):
     """Web pages that may send, as origins: `https://chat.example.org`, `https://*.example.org`, `*` for all."""
     max_body: int = Field(default=20 * _MEBIBYTE, gt=0)
     """Bytes of one request, as sent and when unpacked; more is answered with 413."""
-    max_in_flight: int = Field(default=24 * _MEBIBYTE, gt=0)
+    max_in_flight: int = Field(default=12 * _MEBIBYTE, gt=0)
     """Bytes of all requests in memory at once; others wait unread in their connections."""
     body_timeout: Duration = timedelta(seconds=30)
     """How long a request's body may take to arrive."""

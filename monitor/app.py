@@ -14,10 +14,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from typing import TYPE_CHECKING, cast
 
+from monitor import plugins
 from monitor.errors import ConfigError
-from monitor.grafana import GrafanaPublisher
 from monitor.intake import Intake
+from monitor.memory import giving_back
 from monitor.parts import Parts, build_channels, build_collectors, build_scorer, open_parts
 from monitor.ports import Channel, Collector
 from monitor.schedule import Schedule, Tick
@@ -27,6 +29,9 @@ from monitor.stages import alert, assemble, detect, publish, rollup, sample
 from monitor.telemetry import Telemetry
 from monitor.vitals import Vitals
 from monitor.web.health import HealthPages
+
+if TYPE_CHECKING:
+    from monitor.grafana import GrafanaPublisher
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +66,7 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
     if unknown := roles - set(ROLES):
         raise ConfigError(f"role: {', '.join(sorted(unknown))} unknown; known: {', '.join(ROLES)}")
     async with AsyncExitStack() as stack:
+        await stack.enter_async_context(giving_back())
         channels = build_channels(settings)
         parts = await stack.enter_async_context(open_parts(settings))
         intake = Intake(parts.store, settings.intake)
@@ -124,7 +130,10 @@ def prune(parts: Parts, now: datetime) -> int:
 
 
 def _publisher(settings: Settings) -> GrafanaPublisher | None:
-    return GrafanaPublisher(settings.grafana, clock=utc_now) if settings.grafana.url else None
+    if not settings.grafana.url:
+        return None
+    publisher = cast("type[GrafanaPublisher]", plugins.on_demand("monitor.grafana").GrafanaPublisher)
+    return publisher(settings.grafana, clock=utc_now)
 
 
 def _ticks(

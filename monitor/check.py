@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import packages_distributions
+from typing import TYPE_CHECKING, cast
 
 from sqlalchemy.engine import make_url
 
+from monitor import plugins
 from monitor.errors import ConfigError, MonitorError
-from monitor.grafana import GrafanaPublisher
 from monitor.model import ChatMessage
 from monitor.parts import (
     build_channels,
@@ -26,6 +27,9 @@ from monitor.parts import (
 )
 from monitor.settings import Settings
 from monitor.spans import Fragment
+
+if TYPE_CHECKING:
+    from monitor.grafana import GrafanaPublisher
 
 _OURS = ("monitor", "collectors")
 _PING = (ChatMessage(role="user", content='Reply with the JSON object {"ok": true} and nothing else.'),)
@@ -127,7 +131,8 @@ async def _channels(settings: Settings) -> str:
 async def _grafana(settings: Settings) -> str:
     if not settings.grafana.url:
         return "not configured"
-    publisher = GrafanaPublisher(settings.grafana, clock=lambda: datetime.now(UTC))
+    found = cast("type[GrafanaPublisher]", plugins.on_demand("monitor.grafana").GrafanaPublisher)
+    publisher = found(settings.grafana, clock=lambda: datetime.now(UTC))
     try:
         return await publisher.check()
     finally:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
@@ -19,7 +19,6 @@ from collectors import _otlp, _turns
 from monitor import plugins
 from monitor.errors import ConfigError, StoreUnavailable
 from monitor.judging import metric as prompt_metric
-from monitor.judging.client import OpenAIJudge
 from monitor.judging.coded import coded
 from monitor.judging.judges import Judges
 from monitor.judging.limiter import Limiter
@@ -28,6 +27,7 @@ from monitor.judging.pacing import PacedJudge
 from monitor.judging.prices import KNOWN, Price, price_of
 from monitor.model import Rubric
 from monitor.ports import Channel, Clock, Collector, Dialect, Metric, Proxy, Sink
+from monitor.reading.named import Fields, NamedDialect, places
 from monitor.settings import (
     EndpointSettings,
     JudgeSettings,
@@ -41,6 +41,9 @@ from monitor.spans import Decoded, Fragment
 from monitor.stages.score import Scorer
 from monitor.store.sql import SqlStore, open_store
 
+if TYPE_CHECKING:
+    from monitor.judging.client import OpenAIJudge
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
@@ -53,6 +56,8 @@ class Parts:
     """None when every metric is computed in code."""
     proxy: Proxy
     dialects: tuple[Dialect, ...]
+    fields: Fields
+    """Attributes that the settings name for them."""
     user_key: bytes
     worker: str
     """Names this process and run of it."""
@@ -69,7 +74,7 @@ class Parts:
     def decode(self, fragment: Fragment) -> Decoded:
         """Read a stored fragment; imported turns lose their user ids here, as captured ones do in assembly."""
         if fragment.signal != "turns":
-            return _otlp.decode(fragment)
+            return self.fields.identified(_otlp.decode(fragment))
         decoded = _turns.decode(fragment)
         turns = (replace(t, user_id=self.hash_user(t.user_id)) if t.user_id else t for t in decoded.turns)
         return replace(decoded, turns=tuple(turns))
@@ -96,6 +101,7 @@ async def open_parts(settings: Settings) -> AsyncIterator[Parts]:
             judge=judge,
             proxy=lexical,
             dialects=dialects,
+            fields=_fields(settings),
             user_key=store.key("user"),
             worker=f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}",
         )
@@ -187,7 +193,8 @@ def build_endpoint(settings: EndpointSettings, where: str) -> OpenAIJudge:
         raise ConfigError(
             f"{where}: kind openai needs api_key, api_key_file or OPENAI_API_KEY, or a base_url that takes no key"
         )
-    return OpenAIJudge(
+    client = cast("type[OpenAIJudge]", plugins.on_demand("monitor.judging.client").OpenAIJudge)
+    return client(
         model=settings.model,
         api_key=key,
         base_url=settings.base_url,
@@ -227,7 +234,22 @@ def load_dialects(settings: Settings) -> tuple[Dialect, ...]:
     for i, kind in enumerate(kinds):
         module = plugins.load("dialects", kind, f"assemble.dialects[{i}]")
         loaded.append(cast("Dialect", module.DIALECT))
-    return tuple(sorted(loaded, key=lambda dialect: dialect.priority))
+    ordered = tuple(sorted(loaded, key=lambda dialect: dialect.priority))
+    named = _fields(settings)
+    if named.query.keys or named.response.keys or named.documents.keys:
+        return NamedDialect(named, ordered), *ordered
+    return ordered
+
+
+def _fields(settings: Settings) -> Fields:
+    named = settings.assemble.fields
+    return Fields(
+        query=places(named.query),
+        response=places(named.response),
+        documents=places(named.documents),
+        session_id=places(named.session_id),
+        user_id=places(named.user_id),
+    )
 
 
 def build_collectors(settings: Settings, sink: Sink, *, clock: Clock) -> Mapping[str, Collector]:

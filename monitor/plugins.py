@@ -1,7 +1,8 @@
 """A kind in the settings becomes a module here, and nowhere else: the only dynamic import.
 
 The file name is the kind (`collectors/otlp_http.py` is `otlp_http`); other distributions add kinds through the
-entry-point group `rag_monitor.<group>`, each pointing at such a module.
+entry-point group `rag_monitor.<group>`, each pointing at such a module. Parts of our own whose libraries are heavy are
+loaded here too, when the settings ask for what they do.
 """
 
 from __future__ import annotations
@@ -60,6 +61,11 @@ def optional(module: str, *, extra: str, where: str) -> ModuleType:
         raise ConfigError(
             f"{where}: cannot import {module!r}: {type(error).__name__}; pip install 'rag-monitor[{extra}]'"
         ) from None
+
+
+def on_demand(name: str) -> ModuleType:
+    """Return one of our own modules that most processes never need: the judge's client costs 25 MB, Grafana's 10."""
+    return importlib.import_module(name)
 
 
 def load(group: str, kind: str, where: str) -> ModuleType:

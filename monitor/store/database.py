@@ -46,6 +46,8 @@ class Database:
                 poolclass=QueuePool,
                 pool_size=8,
                 max_overflow=24,
+                # The one returned last is warm; in turn, all eight would hold full page caches.
+                pool_use_lifo=True,
                 pool_timeout=patience.total_seconds(),
                 pool_pre_ping=not self.sqlite,
                 hide_parameters=True,
@@ -169,12 +171,14 @@ def _prepare_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None
     cursor = connection.cursor()
     # FULL: the write-ahead log is synced at every commit, so what was acknowledged survives a power cut.
     # A checkpoint each 4096 pages (32 MB) instead of 1000 costs a tenth less per span at 10 kB a row.
+    # Each of the pool's connections has a page cache of its own. With 16 MB each the monitor was 15 MB larger under
+    # full load and no faster than with 2 MB, since the system keeps the file's pages anyway.
     for pragma in (
         "synchronous = FULL",
         "foreign_keys = ON",
         "wal_autocheckpoint = 4096",
         f"journal_size_limit = {LIMIT // 2}",
-        "cache_size = -16000",
+        "cache_size = -2000",
         "temp_store = MEMORY",
     ):
         cursor.execute(f"PRAGMA {pragma}")
