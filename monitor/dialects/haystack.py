@@ -198,7 +198,7 @@ DIALECT = Convention(
     versions="haystack-ai 2.2 to 3.4",
     setup=Setup(
         lines=(
-            "pip install haystack-ai opentelemetry-sdk\n"
+            "pip install haystack-ai opentelemetry-sdk  # from release 3 on opentelemetry-haystack too\n"
             'tracing.enable_tracing(OpenTelemetryTracer(trace.get_tracer("shop")))'
         ),
         content="HAYSTACK_CONTENT_TRACING_ENABLED=true",
