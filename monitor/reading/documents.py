@@ -15,7 +15,7 @@ from monitor.reading import reprs
 from monitor.reading.attributes import REDACTED, finite, is_mapping, is_sequence
 from monitor.reading.excerpts import excerpts
 from monitor.reading.json_text import parse
-from monitor.reading.messages import role_of
+from monitor.reading.messages import role_of, text_of
 from monitor.spans import AttributeValue
 
 _IDS = ("id", "id_", "doc_id", "document_id", "node_id", "chunk_id", "uuid", "pid", "point_id")
@@ -240,6 +240,7 @@ def _from_mapping(value: Mapping[str, AttributeValue], *, trusted: bool, rank: i
     meta, damaged = _metadata(value)
     identity = _text(value, _IDS) or _text(meta, _IDS)
     content = _text(value, _CONTENTS) or _text(meta, ("text", "content", "page_content", "chunk", "document"))
+    content = content or _parts(value.get("content"))
     score, kind = _score(value)
     if score is None:
         score, kind = _score(meta)
@@ -252,6 +253,12 @@ def _from_mapping(value: Mapping[str, AttributeValue], *, trusted: bool, rank: i
     if content is None and not (trusted and (identity is not None or source is not None)):
         return None, damaged
     return (citation if trusted or known else None), damaged
+
+
+def _parts(held: AttributeValue) -> str | None:
+    """The text of content in parts, as Genkit and tools of MCP servers have it."""
+    spoken = is_sequence(held) and all(is_mapping(part) and "text" in part for part in held)
+    return text_of(held).strip() or None if spoken else None
 
 
 def _metadata(value: Mapping[str, AttributeValue]) -> tuple[Mapping[str, AttributeValue], bool]:

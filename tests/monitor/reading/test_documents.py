@@ -193,3 +193,10 @@ def test_texts_for_a_model(text: str) -> None:
 def test_remarks_are_no_documents(text: str) -> None:
     """A level in brackets, or a label in the middle of a sentence."""
     assert documents(text) is None
+
+
+def test_content_in_parts() -> None:
+    """Content may be a list of parts."""
+    found = documents([{"content": [{"text": "A"}, {"text": "B"}], "metadata": {"id": "a"}}], trusted=True)
+    assert found is not None
+    assert [("a", "A\nB")] == [(citation.id, citation.content) for citation in found.citations]
