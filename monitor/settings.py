@@ -68,6 +68,21 @@ class IntakeSettings(Section):
     """Bytes of payload per transaction."""
 
 
+class FieldSettings(Section):
+    """Attributes of an app's own that are read before what its convention says.
+
+    Each is an attribute, `shop.question`, or a path into its JSON, `input.value#question.text`; the first that holds
+    something counts.
+    """
+
+    query: tuple[str, ...] = ()
+    response: tuple[str, ...] = ()
+    documents: tuple[str, ...] = ()
+    """Texts, or objects with `id` and `content`, as list or JSON."""
+    session_id: tuple[str, ...] = ()
+    user_id: tuple[str, ...] = ()
+
+
 class AssembleSettings(Section):
     """When a trace counts as complete."""
 
@@ -78,6 +93,7 @@ class AssembleSettings(Section):
     """A trace settles at this age even if it is still growing."""
     dialects: tuple[str, ...] | None = None
     """Telemetry conventions to read; null for all."""
+    fields: FieldSettings = FieldSettings()
     max_spans: int = Field(default=10_000, gt=0)
     """Spans of one trace that are looked at; the rest are counted and flagged."""
     batch: int = Field(default=200, gt=0)
