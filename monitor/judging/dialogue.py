@@ -1,7 +1,7 @@
 """One conversation with a judge about a turn: ask, and where the reply is no verdict ask again in a way that may help.
 
-An unreadable reply is asked for again with what was wrong about it; a cut-off one with twice the room; a prompt too
-long for the model with half of the documents' text. Each happens once, so it takes at most `MOST_CALLS` calls.
+An unreadable reply is asked for again with what was wrong about it; a cut-off one with three times the room; a prompt
+too long for the model with half of the documents' text. Each happens once, so it takes at most `MOST_CALLS` calls.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ MOST_CALLS = 4
 
 REPAIR = "Your output to this was not what was asked for"
 """How the note begins that asks for a reply again."""
+
+_MORE_ROOM = 3
+"""Times the output tokens: enough for forty sentences with their evidence."""
 
 _QUESTIONS_AT_ONCE = 8
 
@@ -75,7 +78,7 @@ async def converse(metrics: Sequence[Metric], turn: Turn, judge: Judge) -> tuple
             repaired, asked = True, _repair(asked, readings.problems, form=_form(lead))
             continue
         if Reason.TRUNCATED in readings.results and budget == lead.max_output_tokens:
-            budget *= 2
+            budget *= _MORE_ROOM
             continue
         flags = injection.flags(turn) | ({CONTEXT_TRUNCATED} if seen is not turn else set())
         results = [_marked(result, flags) for result in readings.results]

@@ -12,6 +12,7 @@ from monitor.errors import ConfigError, UnreadableReply
 from monitor.judging import plain_text
 from monitor.judging import reply as replies
 from monitor.judging.claim_metric import ClaimMetric
+from monitor.judging.evidence import EVIDENCE_NOT_FOUND, holds, plain
 from monitor.judging.front_matter import MetricSettings
 from monitor.judging.prompt_file import PromptFile, locate, read, shipped
 from monitor.judging.quoting import CONTEXT_TRUNCATED, clean, fence, indented, tag_name, tokens, untagged
@@ -167,26 +168,42 @@ class PromptMetric:
         part = inner if isinstance(inner, dict) else answer
         if settings.reply in {"intents", "ranking"} and not turn.citations:
             return Reason.NO_CONTEXT
-        found: Finding | Reason
-        match settings.reply:
-            case "sentences":
-                found = read_sentences(answer, len(self._sentences(turn)), settings.defect)
-            case "intents":
-                found = read_intents(answer, self._ids(turn), settings.defect)
-            case "ranking" if settings.ranking:
-                if turn.relevant_ids is not None:
-                    return Reason.NOT_SUPPORTED  # nothing is estimated where labels are known
-                found = read_ranking(answer, self._ids(turn), settings.ranking, settings.defect)
-            case "severity":
-                found = read_severity(part, settings.defect)
-            case "label":
-                found = read_label(part, settings.defect.labelled)
-            case _:
-                found = read_score({"reason": answer.get("reason"), **part}, self._scale, settings.defect)
+        found = self._read_part(turn, answer, part)
         if not isinstance(found, Finding):
             return found
         self._check_cap(answer, found)
-        return replace(found, flags=found.flags | {JUDGE_INJECTION}) if addressed(answer) else found
+        flags = {JUDGE_INJECTION} if addressed(answer) else set()
+        if not self._quotes_truly(turn, found):
+            flags.add(EVIDENCE_NOT_FOUND)
+        return replace(found, flags=found.flags | flags) if flags else found
+
+    def _read_part(  # noqa: PLR0911 -- one for each way of reading
+        self, turn: Turn, answer: Mapping[str, Json], part: Mapping[str, Json]
+    ) -> Finding | Reason:
+        settings = self.settings
+        match settings.reply:
+            case "sentences":
+                return read_sentences(answer, len(self._sentences(turn)), settings.defect, ids=self._ids(turn))
+            case "intents":
+                return read_intents(answer, self._ids(turn), settings.defect)
+            case "ranking" if settings.ranking:
+                if turn.relevant_ids is not None:
+                    return Reason.NOT_SUPPORTED  # nothing is estimated where labels are known
+                return read_ranking(answer, self._ids(turn), settings.ranking, settings.defect)
+            case "severity":
+                return read_severity(part, settings.defect)
+            case "label":
+                return read_label(part, settings.defect.labelled)
+            case _:
+                return read_score({"reason": answer.get("reason"), **part}, self._scale, settings.defect)
+
+    def _quotes_truly(self, turn: Turn, found: Finding) -> bool:
+        quoted = [detail.evidence for detail in found.details if detail.evidence.strip()]
+        if not quoted:
+            return True
+        contents, _ = self._contents(turn)
+        shown = plain([*contents, *(citation.title or "" for citation in turn.citations or ())])
+        return all(holds(shown, evidence) for evidence in quoted)
 
     def _check_cap(self, answer: Mapping[str, Json], found: Finding) -> None:
         cap = self.settings.cap

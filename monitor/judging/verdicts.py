@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -101,10 +101,12 @@ def addressed(reply: Mapping[str, Json]) -> bool:
     )
 
 
-def read_sentences(reply: Mapping[str, Json], count: int, defect: Defect) -> Finding | Reason:
+def read_sentences(
+    reply: Mapping[str, Json], count: int, defect: Defect, *, ids: Collection[str] = ()
+) -> Finding | Reason:
     """Return the score of the verdicts on sentences 1 to `count`, or NO_CLAIMS when none of them claims anything.
 
-    Entries about other sentences are dropped.
+    Entries about other sentences are dropped, and so is the name of a document that is none of `ids`.
 
     Raises:
         UnreadableReply: a sentence has no verdict, or two.
@@ -121,7 +123,7 @@ def read_sentences(reply: Mapping[str, Json], count: int, defect: Defect) -> Fin
             verdict=text(entry.get("verdict")),
             reason=text(entry.get("reason")),
             evidence=text(entry.get("evidence")),
-            citation=text(entry.get("document")),
+            citation=name if (name := text(entry.get("document"))) in ids else "",
         )
     if missing := [str(number) for number in range(1, count + 1) if number not in details]:
         raise UnreadableReply(f"sentences without a verdict: {', '.join(missing)}", reason="invalid")

@@ -85,11 +85,11 @@ def test_unreadable_twice(judge_server: JudgeServer, new_judge: NewJudge) -> Non
 
 
 def test_cut_off(judge_server: JudgeServer, new_judge: NewJudge) -> None:
-    """A cut-off reply is asked for again with twice the room, and never read."""
+    """A cut-off reply is asked for again with three times the room, and never read."""
     judge_server.script(completion('{"score": 1', finish_reason="length"), completion(_GOOD))
     assert 4.0 == _score(_converse(new_judge()))
     first, second = (asked.body["max_tokens"] for asked in judge_server.asked)
-    assert 2 * first == second
+    assert 3 * first == second
 
 
 def test_cut_off_twice(judge_server: JudgeServer, new_judge: NewJudge) -> None:

@@ -23,7 +23,7 @@ def _entry(n: int, verdict: str = "supported", **more: Json) -> dict[str, Json]:
 
 
 def _read(*entries: Json, count: int = 2) -> Finding | Reason:
-    return read_sentences({"sentences": list(entries)}, count, lambda score: score <= 3)
+    return read_sentences({"sentences": list(entries)}, count, lambda score: score <= 3, ids=("kb-1",))
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,13 @@ def test_sentences() -> None:
     assert [(1, "supported", "kb-1", "e"), (2, "unsupported", "kb-1", "e")] == [
         (d.index, d.verdict, d.citation, d.evidence) for d in finding.details
     ]
+
+
+def test_document_that_is_not_there() -> None:
+    """A document that the judge made up is no citation."""
+    finding = _read(_entry(1, document="kb-7"), _entry(2))
+    assert isinstance(finding, Finding)
+    assert ["", "kb-1"] == [detail.citation for detail in finding.details]
 
 
 def test_no_claims() -> None:
