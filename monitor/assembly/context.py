@@ -20,9 +20,16 @@ _HEADING = re.compile(
     r"(?:(?:retrieved|relevant|following|given|provided|reference)[ \t]+){0,2}"
     r"(?:context|documents|sources|passages|excerpts|search results|knowledge base)(?:[ \t]+information)?"
     r"(?:[ \t]+for[ \t]+(?:the|your)[ \t]+(?:context|question|query))?(?:[ \t]+(?:is|are)[ \t]+below)?"
-    r"[ \t*]*[:.][ \t*]*(?:\n-{3,})?",
+    r"(?:[ \t*]*[:.]|,?[ \t]+surrounded[ \t]+by[ \t]+-{3,})[ \t*]*(?:\s{1,4}-{3,})?",
     re.IGNORECASE,
 )
+_POINTING = re.compile(r"\b(?:following|below|provided|given|retrieved)\b", re.IGNORECASE)
+_SUBJECT = re.compile(
+    r"\b(?:context|information|documents?|sources|passages|excerpts|snippets|articles|knowledge|facts)\b", re.IGNORECASE
+)
+_PIECES = re.compile(r"\bfollowing (?:pieces of )?(?:retrieved )?(?:context|documents|information|passages|sources)\b")
+_PARAGRAPH = re.compile(r"\n[ \t]*\n")
+_LONGEST_LINE, _LONGEST_PARAGRAPH = 300, 600
 _TAGS = ("context", "documents", "sources", "passages")
 _RULE = re.compile(r"\n-{3,}[ \t]*(?:\n|$)")
 _REMARK = re.compile(r"\s*[(\[<].{0,80}[)\]>]\s*", re.DOTALL)
@@ -66,10 +73,27 @@ def _tagged(text: str) -> str | None:
 def _headed(text: str) -> str | None:
     heading = _HEADING.search(text)
     if heading is None:
-        return None
-    block = documents_part(text[heading.end() :])
-    rule = _RULE.search(block) if heading[0].endswith("---") else None
-    return _substantial(block[: rule.start()] if rule else block)
+        begins = _introduced(text)
+        return None if begins is None else _substantial(documents_part(text[begins:]))
+    body = text[heading.end() :]
+    rule = _RULE.search(body) if heading[0].endswith("---") else None
+    return _substantial(body[: rule.start()] if rule else documents_part(body))
+
+
+def _introduced(text: str) -> int | None:
+    """Where the documents begin that a sentence introduces: a line that ends with a colon, else a paragraph."""
+    at = 0
+    for line in text.splitlines(keepends=True):
+        at += len(line)
+        told = line.strip() if len(line) <= _LONGEST_LINE else ""
+        if told.endswith(":") and _POINTING.search(told) and _SUBJECT.search(told):
+            return at
+    at = 0
+    for gap in _PARAGRAPH.finditer(text):
+        if gap.start() - at <= _LONGEST_PARAGRAPH and _PIECES.search(text, at, gap.start()):
+            return gap.end()
+        at = gap.end()
+    return None
 
 
 def _substantial(block: str) -> str | None:

@@ -24,7 +24,7 @@ _TEMPLATE = re.compile(
     r"(?:^|\n)[^\w\n]{0,20}(?:(?:retrieved|relevant|following|given|provided|additional)[ \t]+){0,3}"
     r"(?:context|documents?|sources?|passages?|knowledge|background|references?|search results|information|excerpts?|"
     r"(?:chat |conversation )?history|conversation|kontext|contexto)\b|<(?:context|documents?|sources?|passages?)\b"
-    r"|(?:given|use|using|based on)\s+(?:only\s+)?the\s+(?:following|context)",
+    r"|(?:given|use|using|based[ \t]+(?:only[ \t]+|solely[ \t]+)?on)\s+(?:only\s+)?the\s+(?:following|context)",
     re.IGNORECASE,
 )
 _FIELD = re.compile(r"\[\[ ## (?:question|query|user_query|input) ## \]\]\s*(.*?)\s*(?=\n\[\[ ## |\Z)", re.DOTALL)
@@ -82,11 +82,20 @@ def question(message: str, *, contents: Sequence[str] = (), searched: Sequence[s
     found = _task(whole) or _tagged(whole) or _marked(whole, template=template)
     if found is None and template:
         found = next((query for query in searched if len(query) >= _SHORTEST and query in whole), None)
+    if found is None and template:
+        found = _first(whole)
     if found is None and holds_documents:
         found = _without(whole, contents)
     if found is None:
         return Question(whole, cut=False)
     return Question(found, cut=found != whole) if found else None
+
+
+def _first(whole: str) -> str | None:
+    """A question that stands before the context, as advisors append that to it."""
+    heading = _TEMPLATE.search(whole)
+    told = whole[: heading.start() + 1].rpartition("\n")[0].strip() if heading else ""
+    return told if told.endswith("?") else None
 
 
 def _task(text: str) -> str | None:

@@ -42,6 +42,19 @@ def test_a_question_of_ones_own(message: str) -> None:
     assert Question(message, cut=False) == question(message)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"Answer the question based only on the following context:\n{PUMP}\n\nQuestion: Is the pump covered?",
+        f"Is the pump covered?\n\nContext information is below, surrounded by -----\n\n-----\n{PUMP}\n-----\n\nReply.",
+        f"Is the pump covered?\n\nAnswer using the following information:\n{PUMP}",
+    ],
+)
+def test_a_question_in_a_template_of_an_app_that_says_no_more(message: str) -> None:
+    """The same where nobody told what was found, also when the question comes first."""
+    assert Question("Is the pump covered?", cut=True) == question(message)
+
+
 def test_a_question_without_a_marker() -> None:
     """Where documents and question only follow each other, the last paragraph is the question."""
     assert Question("Is the pump covered?", cut=True) == question(f"{PUMP}\n\nIs the pump covered?", contents=[PUMP])
@@ -85,6 +98,23 @@ def test_documents_that_only_the_prompt_holds() -> None:
 @pytest.mark.parametrize(
     "prompt",
     [
+        f"Answer the question based only on the following context:\n{PUMP}\n\nQuestion: Is it covered?",
+        f"Use the following pieces of context to answer. Say so if it does not.\n\n{PUMP}\n\nQuestion: Is it covered?",
+        f"Is it covered?\n\nContext information is below, surrounded by --- \n---\n{PUMP}\n---\n\nGiven it, reply.",
+        f"Context information is below.\n\n---\n{PUMP}\n---\n\nGiven the context, answer.\n\nQuery: Is it?",
+        f"Is it covered?\n\nUse the following information to complete your task:\n\n{PUMP}",
+    ],
+)
+def test_documents_that_a_sentence_introduces(prompt: str) -> None:
+    """A line that ends with a colon, or a paragraph, may announce the documents; rules may enclose them."""
+    assert (Citation(content=PUMP, rank=1, used=True),) == quoted_documents([Message(role="user", content=prompt)])
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Is it covered?\n\nContext information is below, surrounded by ---\n\n---\n\n---\n\nGiven it, reply.",
+        "Answer in the following format of documents, in which each line stands for itself:\nyes or no",
         "Context:\n(no documents found)\n\nQuestion: Is it covered?",
         "Answer using only the context below. If it does not contain the answer, say so, and never invent anything.",
         "Is the pump covered?",
@@ -97,7 +127,17 @@ def test_a_prompt_without_documents(prompt: str) -> None:
 
 def test_hostile_prompts_take_no_time() -> None:
     """Prompts of a million characters made to trip patterns are read in linear time."""
-    for piece in ("\n", "<question>", "[", "Question:", " \n", "[[ ## question ## ]]", "context ", "-\n"):
+    for piece in (
+        "\n",
+        "<question>",
+        "[",
+        "Question:",
+        " \n",
+        "[[ ## question ## ]]",
+        "context ",
+        "-\n",
+        "the following context:\n",
+    ):
         text = piece * (1_000_000 // len(piece))
         question(text)
         quoted_documents([Message(role="user", content=text)])
