@@ -303,6 +303,8 @@ def tool_result(value: AttributeValue, *, depth: int = 0) -> AttributeValue:
         return next((message.content for message in said(value)), value)
     if not is_mapping(value) or depth > _DEPTH:
         return value
+    if "raw_output" in value and "tool_name" in value:  # LlamaIndex
+        return value["raw_output"]
     inner = value.get("kwargs") if "lc" in value else value.get("data")
     message = inner if is_mapping(inner) and ("lc" in value or _speaks_for_a_tool(value)) else value
     spoken = _speaks_for_a_tool(value) or _speaks_for_a_tool(message)

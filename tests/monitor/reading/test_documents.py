@@ -170,6 +170,10 @@ def test_messages_are_no_documents(trusted: bool) -> None:  # noqa: FBT001 -- bo
             "Source: {'id': 'kb-2'}\nContent: It has stood there since 1650."
         ),
         (
+            "[{'id': 'kb-1', 'content': 'The mill is run by the Berger family.', 'score': None}, "
+            "{'id': 'kb-2', 'content': 'It has stood there since 1650.'}]"
+        ),
+        (
             "doc_id: kb-1\ntitle: Mill\n\nThe mill is run by the Berger family.\n\n"
             "doc_id: kb-2\n\nIt has stood there since 1650."
         ),

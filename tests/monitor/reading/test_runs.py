@@ -209,6 +209,7 @@ def test_a_retrieval_that_failed(make: Make) -> None:
         {"output": {"documents": [{"id": "d", "text": "Text."}]}},
         {"type": "tool", "content": '[{"id": "d", "text": "Text."}]', "artifact": None},
         {"lc": 1, "id": ["ToolMessage"], "kwargs": {"type": "tool", "content": '[{"id": "d", "text": "Text."}]'}},
+        {"blocks": [], "tool_name": "find", "raw_input": {"kwargs": {}}, "raw_output": [{"id": "d", "text": "Text."}]},
         {"output": 'content=\'[{"id": "d", "text": "Text."}]\' name=\'find\' tool_call_id=\'c\'', "kwargs": {}},
     ],
 )
