@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from types import MappingProxyType
+from typing import ClassVar
 
 
 class MonitorError(Exception):
@@ -50,6 +51,16 @@ class StoreUnavailable(Retryable):
     """The database refused or did not answer; `reason` is one of `REASONS` and safe as a metric label."""
 
     REASONS = ("locked", "storage_full", "read_only", "unreachable", "other")
+    MEANINGS: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "locked": "another process holds the database's lock",
+            "storage_full": "no room for the database on its disk or in its quota",
+            "read_only": "the database, its folder or its disk cannot be written",
+            "unreachable": "the database does not answer, or its disk fails",
+            "other": "the log names it",
+        }
+    )
+    """Each reason in words."""
 
     def __init__(self, message: str, *, reason: str = "other", retry_after: timedelta | None = None) -> None:
         super().__init__(message, retry_after=retry_after)

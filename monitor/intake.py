@@ -191,6 +191,8 @@ class Intake:
         return batch
 
     def _succeeded(self, batch: Sequence[_Waiting], fragments: Sequence[Fragment], *, new: int, took: float) -> None:
+        if self._problem:
+            _log.info("intake: writing again")
         self._problem = ""
         self._last_commit = timedelta(seconds=took)
         self._report(self._last_commit)
@@ -207,6 +209,8 @@ class Intake:
                 waiting.stored.set_result(None)
 
     def _failed(self, batch: Sequence[_Waiting], error: StoreUnavailable) -> None:
+        if self._problem != error.reason:
+            _log.warning("intake: %s", error)
         self._problem, self._problem_at = error.reason, time.monotonic()
         self._totals.failed[error.reason] += 1
         for waiting in batch:

@@ -62,12 +62,12 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
             await asyncio.gather(self._looking, return_exceptions=True)
 
     def problems(self) -> Mapping[str, str]:
-        """Return what is wrong now, part -> reason; empty when the monitor can do its work."""
+        """Return what is wrong now, part -> reason in words; empty when the monitor can do its work."""
         found = dict(self._trouble)
         for name, health in self._sources.items():
             for problem, reason in health().items():
                 found[name if problem == name else f"{name}.{problem}"] = reason
-        return found
+        return {part: _in_words(reason) for part, reason in found.items()}
 
     def watch_intake(self, intake: Intake) -> None:
         """Export the intake's numbers and count its problems."""
@@ -147,7 +147,7 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
             self._backlog = await asyncio.to_thread(self._store.backlog)
         except StoreUnavailable as error:
             if self._trouble.get("store") != error.reason:
-                log.warning("store: %s", error.reason)
+                log.warning("store: %s", _in_words(error.reason))
             self._trouble["store"] = error.reason
         else:
             self._trouble.pop("store", None)
@@ -188,6 +188,11 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
 def _fragments(stats: IntakeStats) -> list[Gauge]:
     counts = {"stored": stats.fragments - stats.duplicates, "duplicate": stats.duplicates}
     return [Gauge(name="intake_fragments", value=n, labels={"outcome": outcome}) for outcome, n in counts.items()]
+
+
+def _in_words(reason: str) -> str:
+    meaning = StoreUnavailable.MEANINGS.get(reason)
+    return f"{reason}: {meaning}" if meaning else reason
 
 
 def _fault(worker: asyncio.Future[None]) -> Mapping[str, str]:

@@ -38,7 +38,8 @@ class Database:
         self.place = parsed.database if self.sqlite else f"{parsed.host or 'local'}/{parsed.database}"
         self._patience = patience
         self._turnstile = Turnstile()
-        self._log = WriteAheadLog(Path(parsed.database or "")) if self.sqlite else None
+        self._file = Path(parsed.database or "") if self.sqlite else None
+        self._log = WriteAheadLog(self._file) if self._file is not None else None
         try:
             # Pool sizes: `asyncio.to_thread` runs up to cores + 4 threads by default, and a few more do other work.
             self._engine = create_engine(
@@ -125,7 +126,7 @@ class Database:
                 retry_after=timedelta(seconds=1),
             ) from None
         except self._errors as error:
-            raise unavailable(error, f"{doing}: {self.place}") from None
+            raise unavailable(error, f"{doing}: {self.place}", file=self._file) from None
 
 
 def _parse(url: str) -> URL:

@@ -6,8 +6,10 @@ and our own statement are passed on.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from datetime import timedelta
+from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError
 
@@ -44,16 +46,36 @@ _POSTGRESQL_REASONS = {
 _RETRY_AFTER = {"locked": 1, "unreachable": 2, "read_only": 10, "storage_full": 10, "other": 5}
 
 
-def unavailable(error: Exception, doing: str) -> StoreUnavailable:
-    """Return what to raise for an error of the driver, or of SQLAlchemy around one, met while `doing`."""
+def unavailable(error: Exception, doing: str, *, file: Path | None = None) -> StoreUnavailable:
+    """Return what to raise for an error of the driver, or of SQLAlchemy around one, met while `doing`.
+
+    `file` is SQLite's: what it calls an I/O error may be a disk that is full or was remounted read-only.
+    """
     original = error.orig if isinstance(error, DBAPIError) else error
     code, reason = _classify(original)
+    if reason == "unreachable" and file is not None:
+        reason = of_disk(file) or reason
     if isinstance(error, DBAPIError) and error.connection_invalidated:
         reason = "unreachable"
     message = f"{doing}: {reason} ({type(original).__name__}{f', {code}' if code else ''})"
     if reason == "other" and isinstance(error, DBAPIError) and error.statement:
         message = f"{message} in: {' '.join(error.statement.split())[:300]}"
     return StoreUnavailable(message, reason=reason, retry_after=timedelta(seconds=_RETRY_AFTER[reason]))
+
+
+def of_disk(file: Path) -> str | None:
+    """Return why a file on this disk cannot be written, as far as the disk tells: `read_only`, `storage_full` or None.
+
+    Root may write whatever permissions say, but not to a disk that is mounted read-only.
+    """
+    try:
+        disk = os.statvfs(file.parent)
+    except OSError:
+        return None
+    if not os.access(file.parent, os.W_OK) or (file.exists() and not os.access(file, os.W_OK)):
+        return "read_only"
+    inodes_gone = disk.f_files > 0 and disk.f_favail == 0
+    return "storage_full" if disk.f_bavail == 0 or inodes_gone else None
 
 
 def _classify(original: BaseException | None) -> tuple[str, str]:

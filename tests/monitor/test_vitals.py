@@ -106,9 +106,10 @@ def test_store_in_trouble_is_a_problem(caplog: pytest.LogCaptureFixture) -> None
 
     with caplog.at_level(logging.WARNING):
         problems, found = asyncio.run(work())
-    assert {"store": "locked"} == problems
+    told = "locked: another process holds the database's lock"
+    assert {"store": told} == problems
     assert 1 == found["problem", 'part="store"']
-    assert ["store: locked"] == [record.getMessage() for record in caplog.records]
+    assert [f"store: {told}"] == [record.getMessage() for record in caplog.records]
 
 
 def test_no_sdk_warning_at_a_scrape(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

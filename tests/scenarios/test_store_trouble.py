@@ -22,6 +22,8 @@ from deadline import wait_until
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
+from monitor.errors import StoreUnavailable
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -69,10 +71,11 @@ def trouble(
     refused = running.post(over_http)
     assert 503 == refused.status, refused
     assert int(refused.headers["retry-after"]) >= 1
-    assert (503, reason) == (running.ready()[0], running.ready()[1]["intake"])
+    assert (503, f"{reason}: {StoreUnavailable.MEANINGS[reason]}") == (running.ready()[0], running.ready()[1]["intake"])
     assert grpc.StatusCode.UNAVAILABLE == call(running, over_grpc)
     assert 200 == running.ask(running.web, "GET", "/healthz").status
     assert f'rag_monitor_intake_failed_total{{reason="{reason}"}}' in running.metrics()
+    assert 1 == len([line for line in running.log.read_text().splitlines() if "WARNING monitor.intake: " in line])
     end()
     wait_until(lambda: running.post(over_http).status == 200, "the store to take it", seconds=30)
     assert grpc.StatusCode.OK == call(running, over_grpc)
@@ -128,7 +131,7 @@ def test_full_disk(
 def test_disk_that_refuses(
     monitor: StartMonitor, make_turns: MakeTurns, stored_spans: StoredSpans, tmp_path: Path
 ) -> None:
-    """A disk whose writes fail, as after it was remounted read-only, is `unreachable` until they succeed."""
+    """A disk whose writes fail is `unreachable` until they succeed."""
     prlimit = shutil.which("prlimit")
     if prlimit is None:
         pytest.skip("no prlimit to make the writes of a process fail")
@@ -156,7 +159,32 @@ def test_read_only_disk_at_the_start(run_to_its_end: RunToItsEnd, unshare: str, 
     ended = run_to_its_end(f"sqlite:///{disk / 'monitor.db'}", on_small_disk(unshare, disk, mebibytes=1, options="ro"))
     assert 1 == ended.returncode
     assert "Traceback" not in ended.stderr
-    assert "unreachable" in ended.stderr or "read_only" in ended.stderr
+    assert ": read_only (" in ended.stderr
+
+
+DISK = """
+import sys
+from pathlib import Path
+from monitor.store.failures import of_disk
+disk, ballast = Path(sys.argv[1]), int(sys.argv[2])
+if ballast:
+    Path(disk, "ballast").write_bytes(bytes(ballast))
+print(of_disk(disk / "monitor.db"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "ballast", "told"),
+    [("rw", 0, "None"), ("rw", 2**20, "storage_full"), ("ro", 0, "read_only"), ("rw,nr_inodes=1", 0, "storage_full")],
+)
+def test_what_the_disk_tells(unshare: str, tmp_path: Path, options: str, ballast: int, told: str) -> None:
+    """What SQLite calls an I/O error is told as a full or read-only disk where it is one.
+
+    No disk becomes read-only under a file that is open for writing but by a failure, so only the disk is asked here.
+    """
+    within = on_small_disk(unshare, tmp_path, mebibytes=1, options=options)
+    command = [*within, sys.executable, "-c", DISK, tmp_path, str(ballast)]
+    assert f"{told}\n" == subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 @pytest.fixture
