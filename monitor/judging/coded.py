@@ -1,8 +1,8 @@
 """Metrics computed in code, by name: overlap with a reference, ranking against known relevant documents, and your own.
 
-`f1`, `reciprocal_rank`, `precision_at_5`, `recall_at_5`, `ndcg_at_5`, `false_positives_at_5` (any number), with the
-extra `embedding` `cross_language_proxy`, and whatever other distributions name in the entry-point group
-`rag_monitor.metrics`: a `ports.TurnScorer`.
+`f1`, `reciprocal_rank`, `precision_at_5`, `recall_at_5`, `ndcg_at_5`, `false_positives_at_5` (any number),
+`refusal_proxy`, with the extra `embedding` `cross_language_proxy`, and whatever other distributions name in the
+entry-point group `rag_monitor.metrics`: a `ports.TurnScorer`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,21 @@ from typing import get_args
 from monitor import plugins
 from monitor.errors import ConfigError, Rejected
 from monitor.judging import closeness, overlap, ranking
+from monitor.judging.declining import declines
 from monitor.judging.front_matter import Need
+from monitor.judging.injection import flags
 from monitor.model import ChatMessage, Finding, Reason, Reply, Rubric, Turn
 
-NAMES = ("f1", "reciprocal_rank", "precision_at_K", "recall_at_K", "ndcg_at_K", "false_positives_at_K", closeness.NAME)
+NAMES = (
+    "f1",
+    "reciprocal_rank",
+    "precision_at_K",
+    "recall_at_K",
+    "ndcg_at_K",
+    "false_positives_at_K",
+    "refusal_proxy",
+    closeness.NAME,
+)
 """What is shipped; K is any number from 1."""
 
 _VERSION = "1"
@@ -69,10 +80,9 @@ def coded(name: str, *, where: str) -> CodeMetric | None:
         ConfigError: an entry point of this name does not lead to a `TurnScorer`, or an extra that it needs is not
             installed; the message begins with `where`.
     """
-    if name == "f1":
-        return _metric(name, "F1 with the reference", frozenset({"response", "ground_truth"}), _f1)
-    if name == "reciprocal_rank":
-        return _metric(name, "Reciprocal rank", frozenset({"relevant_ids"}), _reciprocal_rank)
+    if name in _OWN:
+        title, need, own = _OWN[name]
+        return _metric(name, title, need, own, proxy=name.endswith("_proxy"))
     if match := _AT.fullmatch(name):
         measure, k = match[1], int(match[2])
         title = f"{measure.replace('_', ' ').capitalize()} at {k}"
@@ -101,10 +111,14 @@ def _of(scorer: object, rubric: Rubric) -> CodeMetric:
     return CodeMetric(rubric=rubric, score=score)
 
 
-def _metric(name: str, title: str, needs: frozenset[str], score: Callable[[Turn], Finding | Reason]) -> CodeMetric:
+def _metric(
+    name: str, title: str, needs: frozenset[str], score: Callable[[Turn], Finding | Reason], *, proxy: bool = False
+) -> CodeMetric:
     digest = hashlib.sha256(f"{name} {_VERSION}".encode()).hexdigest()[:12]
     return CodeMetric(
-        rubric=Rubric(metric=name, rubric_id=digest, needs=needs, scale_min=0.0, scale_max=1.0, title=title),
+        rubric=Rubric(
+            metric=name, rubric_id=digest, needs=needs, scale_min=0.0, scale_max=1.0, title=title, proxy=proxy
+        ),
         score=score,
     )
 
@@ -112,6 +126,11 @@ def _metric(name: str, title: str, needs: frozenset[str], score: Callable[[Turn]
 def _f1(turn: Turn) -> Finding:
     score = overlap.f1(turn.response or "", turn.ground_truth or "")
     return Finding(score=score, defect=score < _HALF)
+
+
+def _refusal(turn: Turn) -> Finding:
+    declined = declines(turn.response or "")
+    return Finding(score=None, defect=declined, label="full" if declined else "none", flags=flags(turn))
 
 
 def _reciprocal_rank(turn: Turn) -> Finding | Reason:
@@ -190,4 +209,10 @@ _MEASURES: Mapping[str, Callable[[int], Callable[[Turn], Finding | Reason]]] = {
     "recall": _recall,
     "ndcg": _ndcg,
     "false_positives": _false_positives,
+}
+
+_OWN: Mapping[str, tuple[str, frozenset[str], Callable[[Turn], Finding | Reason]]] = {
+    "f1": ("F1 with the reference", frozenset({"response", "ground_truth"}), _f1),
+    "reciprocal_rank": ("Reciprocal rank", frozenset({"relevant_ids"}), _reciprocal_rank),
+    "refusal_proxy": ("Refusal (by its first words)", frozenset({"response"}), _refusal),
 }

@@ -12,7 +12,15 @@ from monitor.judging.prompt_file import shipped
 from monitor.model import Rubric, Turn
 from monitor.stages.sample import unmet
 
-_IN_CODE = ("f1", "reciprocal_rank", "precision_at_5", "recall_at_5", "ndcg_at_5", "false_positives_at_5")
+_IN_CODE = (
+    "f1",
+    "reciprocal_rank",
+    "precision_at_5",
+    "recall_at_5",
+    "ndcg_at_5",
+    "false_positives_at_5",
+    "refusal_proxy",
+)
 RUBRICS: dict[str, Rubric] = {
     **{m.rubric.metric: m.rubric for file in shipped() for m in load_all(file, judge_name="openai:judge-1")},
     **{name: metric.rubric for name in _IN_CODE if (metric := coded(name, where=""))},
@@ -20,7 +28,7 @@ RUBRICS: dict[str, Rubric] = {
 }
 
 SAFETY = {"hate_unfairness", "sexual", "violence", "self_harm", "jailbreak"}
-TRAITS = {"relevance", "coherence", "fluency", "refusal", "seed_coherence", "seed_fluency"}
+TRAITS = {"relevance", "coherence", "fluency", "refusal", "refusal_proxy", "seed_coherence", "seed_fluency"}
 BY_DOCUMENTS = {"groundedness", "groundedness_proxy", "factcheck", "claim_check", "seed_groundedness"} | {
     "seed_relevance",
     "seed_conversation_relevance",
@@ -57,7 +65,7 @@ TABLE: dict[str, tuple[Turn, set[str]]] = {
     "no question": (
         replace(judged_turn(), query=None),
         {"groundedness", "groundedness_proxy", "factcheck", "claim_check", "seed_groundedness"}
-        | {"seed_spring_fact_checking"},
+        | {"seed_spring_fact_checking", "refusal_proxy"},
     ),
     "retrieval found nothing": (replace(judged_turn(), citations=()), SAFETY | TRAITS),
 }

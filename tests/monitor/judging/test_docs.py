@@ -44,7 +44,7 @@ def test_ways_of_reading() -> None:
 def test_computed_in_code() -> None:
     """Every measure computed in code is in the table, with the proxy and its threshold."""
     for name in NAMES:
-        assert f"| `{name}` | 0 to 1 | " in PAGE
+        assert f"| `{name}` | {'label' if name == 'refusal_proxy' else '0 to 1'} | " in PAGE
     assert f"| `groundedness_proxy` | 0 to 1 | < {THRESHOLD:g} | " in PAGE
 
 
