@@ -63,7 +63,17 @@ def _as_asked(
         prompted = _from_prompts(material, asking, contents)
         if prompted is not None and prompted[1]:
             return prompted
+    if asking is not None and _is_transcript(told, asking.messages or ()):
+        return asking.last_user or told, step.flags & {"input_truncated"}
     return told, step.flags & {"input_truncated"}
+
+
+def _is_transcript(text: str, messages: Sequence[Message]) -> bool:
+    """Whether a text is all that was said so far and the question, as the model got them one by one."""
+    said = [flat(m.content) for m in messages if m.role in {"user", "assistant"} and m.content]
+    last = max((at for at, m in enumerate(messages) if m.role == "user" and m.content), default=-1)
+    count = sum(1 for m in messages[: last + 1] if m.role in {"user", "assistant"} and m.content)
+    return count > 1 and flat(text) == " ".join(said[:count])
 
 
 def _from_prompts(
@@ -98,7 +108,10 @@ def _history(
     if certain is not None:
         return certain
     prompted = _before_question(asking.messages or (), query, contents) if asking is not None else ()
-    return prompted or _up_to(query, _first(material.wrappers()) or ())
+    printed = _up_to(query, _first(material.wrappers()) or ())
+    if not prompted or [m.content for m in printed] == [m.content for m in prompted]:
+        return printed  # who said what is told better by an agent than by its prompt
+    return prompted
 
 
 def _up_to(query: str | None, history: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -114,13 +127,27 @@ def _first(steps: Iterator[Step]) -> tuple[Message, ...] | None:
 
 
 def _before_question(messages: Sequence[Message], query: str | None, contents: Sequence[str]) -> tuple[Message, ...]:
-    last = next((at for at in range(len(messages) - 1, -1, -1) if messages[at].role == "user"), 0)
-    earlier = [m for m in messages[:last] if m.role in {"user", "assistant"} and m.content]
+    earlier = [m for m in messages[: _asked_at(messages, query)] if m.role in {"user", "assistant"} and m.content]
     while earlier and earlier[-1].role == "user" and _is_prompt(earlier[-1].content, query, contents):
         earlier.pop()
     return tuple(Message(role=m.role, content=unwrapped(m.content)) for m in earlier)
 
 
+def _asked_at(messages: Sequence[Message], query: str | None) -> int:
+    """Where the last message of a user stands, or the first since the last answer in which the question stands.
+
+    Some agents go on as the user: what tools returned, or a request for a final answer.
+    """
+    last = next((at for at in range(len(messages) - 1, -1, -1) if messages[at].role == "user"), 0)
+    found = last
+    for at in range(min(last, len(messages) - 1), -1, -1):
+        if messages[at].role == "assistant" and messages[at].content:
+            break
+        if query and messages[at].role == "user" and query in messages[at].content:
+            found = at
+    return found
+
+
 def _is_prompt(text: str, query: str | None, contents: Iterable[str]) -> bool:
     """Some apps send documents and question as two messages of the user."""
-    return text == query or any(content in text for content in contents)
+    return (query is not None and query in text) or any(content in text for content in contents)

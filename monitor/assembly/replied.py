@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from monitor.assembly.calls import Call, answering
 from monitor.assembly.material import Material
+from monitor.assembly.prompt import flat
 from monitor.assembly.tree import WRAPPERS, Node
 from monitor.reading.failure import exception, failure, server_fault
 
@@ -36,6 +37,8 @@ def replied(material: Material, *, contents: Sequence[str]) -> Replied:
         searched=[(step.retrieval_query or "", step.span.start_ns) for step in material.searches],
     )
     error = _error(material)
+    if said is not None and error is not None and _is_fault(material, said):
+        said = None
     if said is not None:
         return Replied(response=said, answer=answer, error=error)
     last = material.calls[-1] if material.calls else None
@@ -61,6 +64,16 @@ def retries(calls: Sequence[Call]) -> int:
         for at, call in enumerate(calls)
         if call.error is not None and not call.output and succeeded.get(call.last_user, -1) > at
     )
+
+
+def _is_fault(material: Material, said: str) -> bool:
+    """Whether what a failed turn says is the message of what it failed of, as some agents show it."""
+    text = flat(said)
+    for span in material.spans:
+        told = [span.status_message, *(str(e.attributes.get("exception.message", "")) for e in span.events)]
+        if any(text in flat(one) for one in told if one):
+            return True
+    return False
 
 
 def _error(material: Material) -> str | None:

@@ -252,20 +252,24 @@ def _from_events(events: Sequence[Event], roles: Mapping[str, str]) -> tuple[Sai
         if name in roles:
             content = _content(event)
             read = said(content, default=roles[name]) or (Said(roles[name], ""),)
-            heard_so_far += [replace(m, role=roles[name]) for m in read]
+            # Gemini's history, answers included, comes in events of the user.
+            answered = [roles[name] == "user" and m.role == "assistant" for m in read]
+            heard_so_far += [m if a else replace(m, role=roles[name]) for m, a in zip(read, answered, strict=True)]
         elif name == "gen_ai.content.prompt":
             heard_so_far += said(unwrap(event.attributes.get(PROMPT_EVENTS[name])))
     return tuple(heard_so_far)
 
 
 def _choices(events: Sequence[Event]) -> tuple[Said, ...]:
-    """Of several choices the first by index answers."""
+    """Of several choices the first by index answers; unless only the last is finished: the chunks of one answer."""
     made: list[tuple[int, Said]] = []
+    finished: list[bool] = []
     for event in events:
         name = _name(event)
         if name == CHOICE:
             content = _content(event)
             index = content.get("index") if is_mapping(content) else 0
+            finished.append(is_mapping(content) and bool(content.get("finish_reason")))
             inner = content.get("message", content) if is_mapping(content) else content
             made += [
                 (index if isinstance(index, int) else 0, replace(m, role="assistant"))
@@ -273,7 +277,11 @@ def _choices(events: Sequence[Event]) -> tuple[Said, ...]:
             ]
         elif name == "gen_ai.content.completion":
             made += [(0, m) for m in said(unwrap(event.attributes.get(PROMPT_EVENTS[name])), default="assistant")]
-    return tuple(m for _, m in sorted(made, key=lambda choice: choice[0]))
+    answers = tuple(m for _, m in sorted(made, key=lambda choice: choice[0]))
+    if len(answers) > 1 and len(answers) == len(finished) and finished[-1] and not any(finished[:-1]):
+        whole = "".join(m.content for m in answers)
+        return (replace(answers[0], content=whole, tool_calls=sum(m.tool_calls for m in answers)),)
+    return answers
 
 
 DIALECT = Convention(

@@ -131,7 +131,8 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
         messages=heard(given),
         output=output,
         tool_calls=sum(m.tool_calls for m in made),
-        model=(_in_output(attributes, _MODEL) or named) if answering else None,
+        model=text(attributes, "gen_ai.response.model")
+        or ((_in_output(attributes, _MODEL) or named) if answering else None),
         request_model=text(settings, "model", "model_name") or named,
         response_id=_in_output(attributes, _RESPONSE_ID),
         streaming=True if streams else None,
@@ -208,6 +209,8 @@ def _message(item: Item) -> Said:
         contents.append({"type": kind, "text": visible(part.fields, "message_content.text")})
     body: AttributeValue = visible(fields, "message.content") or contents
     role = text(fields, "message.role") or "user"
+    if role.lower().startswith("tool"):
+        role = "tool"  # smolagents says tool-call and tool-response
     (message,) = said({"role": role, "content": body})
     return replace(message, tool_calls=len(calls))
 

@@ -28,6 +28,8 @@ _MEDIA_KEYS = ("modality", "mime_type", "media_type", "mediaType", "mimeType")
 _HIDDEN = {"reasoning", "thinking", "redacted_thinking", "reasoning_content", "refusal_reason"}
 _CALLS = {"tool_call", "tool_use", "function_call", "tool-call", "server_tool_use"}
 _RESULTS = {"tool_call_response", "tool_result", "function_call_output", "tool-result", "tool_response"}
+_CALL_KEYS = ("function_call", "functionCall", "toolUse")
+_RESULT_KEYS = ("function_response", "functionResponse", "toolResult")
 _ITEMS = _CALLS | _RESULTS | {"message"}
 """Types that stand beside messages in a list, not inside one."""
 _PAIRS = (("question", "answer"), ("user", "assistant"), ("human", "ai"), ("query", "response"), ("input", "output"))
@@ -160,6 +162,9 @@ def _from_mapping(  # noqa: PLR0911 -- one return per shape
         return (_message(role_of(inner.get("role")) or role or default, inner),)
     if value.get("type") in _RESULTS:
         return (Said("tool", text_of(_result(value))),)
+    content = value.get("content")
+    if is_mapping(content) and is_sequence(content.get("parts")):  # Gemini's content, with a role of its own
+        return (_message(role_of(content.get("role")) or role or default, content),)
     if role is not None or ("role" in value and _has_body(value)):
         return (_message(role or default, value),)
     for key in ("messages", "chat_history", "input"):
@@ -195,7 +200,7 @@ def _message(role: str, value: Mapping[str, AttributeValue] | Sequence[Attribute
         listed = value.get("tool_calls")
         calls = len(listed) if is_sequence(listed) else 0
     if is_sequence(body):
-        calls += sum(1 for part in body if is_mapping(part) and part.get("type") in _CALLS)
+        calls += sum(1 for part in body if is_mapping(part) and _kind(part) in _CALLS)
         if role == "user" and body and all(map(_is_result, body)):
             role = "tool"
         elif role == "assistant":  # some SDKs record a whole run, tool results included, as one message
@@ -204,7 +209,19 @@ def _message(role: str, value: Mapping[str, AttributeValue] | Sequence[Attribute
 
 
 def _is_result(part: AttributeValue) -> bool:
-    return is_mapping(part) and part.get("type") in _RESULTS
+    return is_mapping(part) and _kind(part) in _RESULTS
+
+
+def _kind(part: Mapping[str, AttributeValue]) -> str:
+    """The type of a part; Gemini's and Bedrock's say it by the key that holds something."""
+    named = part.get("type") or part.get("block_type") or part.get("kind")
+    if named:
+        return str(named)
+    if any(is_mapping(part.get(key)) for key in _CALL_KEYS):
+        return "tool_call"
+    if any(is_mapping(part.get(key)) for key in _RESULT_KEYS):
+        return "tool_result"
+    return "thinking" if part.get("thought") is True or part.get("reasoningContent") else ""
 
 
 def _is_part(part: Mapping[str, AttributeValue]) -> bool:
@@ -213,7 +230,7 @@ def _is_part(part: Mapping[str, AttributeValue]) -> bool:
 
 
 def _part_text(part: Mapping[str, AttributeValue], depth: int) -> str:
-    kind = str(part.get("type") or part.get("block_type") or part.get("kind") or "")
+    kind = _kind(part)
     if kind in _HIDDEN or kind in _CALLS:
         return ""
     if kind in _RESULTS:
@@ -221,7 +238,7 @@ def _part_text(part: Mapping[str, AttributeValue], depth: int) -> str:
     medium = _medium(kind, part)
     if medium:
         return medium
-    for key in ("text", "content", "value", "message_content", "input_text", "output_text"):
+    for key in ("text", "content", "parts", "value", "message_content", "input_text", "output_text"):
         if part.get(key):
             return text_of(part[key], depth=depth + 1)
     return ""
@@ -240,6 +257,7 @@ def _medium(kind: str, part: Mapping[str, AttributeValue]) -> str | None:
 
 
 def _result(part: Mapping[str, AttributeValue]) -> AttributeValue:
+    part = next((held for key in _RESULT_KEYS if is_mapping(held := part.get(key))), part)
     value = next((part[key] for key in ("response", "result", "output", "content") if part.get(key) is not None), None)
     return dump(value) if is_mapping(value) else value
 

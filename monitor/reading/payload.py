@@ -20,14 +20,14 @@ from monitor.reading.messages import Said, before_last_user, conversation, plain
 from monitor.spans import AttributeValue
 
 _QUESTIONS = ("question", "query", "user_query", "user_input", "user_question", "input", "message", "user_message",
-              "query_str", "str_or_query_bundle", "args")  # fmt: skip
+              "query_str", "str_or_query_bundle", "user_msg", "user_prompt", "task", "args")  # fmt: skip
 _WEAK_QUESTIONS = ("prompt", "text", "q", "content")
 _HISTORIES = ("chat_history", "history", "conversation_history", "message_history", "previous_messages",
               "chat_messages", "conversation")  # fmt: skip
 _ANSWERS = ("answer", "final_answer", "output", "response", "result", "output_text", "messages", "message", "replies",
-            "choices", "generations", "answers", "reply", "completion", "generation", "text", "content", "data",
-            "outputs", "update", "return_values", "final_result")  # fmt: skip
-_ALTERNATIVES = ("replies", "answers", "choices", "generations")
+            "choices", "candidates", "generations", "answers", "reply", "completion", "generation", "text", "content",
+            "data", "outputs", "update", "return_values", "final_result")  # fmt: skip
+_ALTERNATIVES = ("replies", "answers", "choices", "candidates", "generations")
 _NESTED_ANSWERS = ("answer", "replies", "answers", "response", "final_answer", "output_text")
 _CONTEXTS = ("context", "contexts", "documents", "docs", "source_documents", "retrieved_documents", "passages",
              "retrieved_contexts", "chunks")  # fmt: skip

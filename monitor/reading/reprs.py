@@ -14,7 +14,9 @@ from monitor.reading.attributes import finite
 from monitor.spans import AttributeValue
 
 _PRINTED = re.compile(
-    r"""\s*\[?\s*<?(?:(?:Chat|Human|AI|System|Tool|Function)Message(?:Chunk)?\(|content=['"]|messages=\[)"""
+    r"""\s*\[?\s*<?(?:(?:Chat|Human|AI|System|Tool|Function|Text|User|Assistant)Message(?:Chunk)?\(|content=['"]"""
+    r"""|messages=\[|(?:id|source)='[^']{1,80}' (?:\w+=.*)?\bcontent=['"])""",
+    re.DOTALL,
 )
 _DOCUMENTS = "Document|NodeWithScore|TextNode|ImageNode|IndexNode|Chunk|ScoredPoint"
 _PRINTED_OBJECT = re.compile(r"\s*<?[A-Z]\w*\(\s*\w+=.*(?:\)>?|\.\.\.)\s*", re.DOTALL)
@@ -25,8 +27,11 @@ _DOCUMENT_OR_QUOTED = re.compile(rf"{_STRING}|(?:(?<=\[)|(?<=, ))<?((?:{_DOCUMEN
 _CONTENT = re.compile(rf"\b(?:text|content|page_content)=({_STRING})", re.DOTALL)
 _METADATA = re.compile(rf"\b(?:metadata|meta|payload)=(\{{(?:[^{{}}'\"]|{_STRING}|\{{[^{{}}]*+\}})*+\}})", re.DOTALL)
 _TEXT = re.compile(r"""\b(?:text|content)=((?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"))""", re.DOTALL)
-_ROLE = re.compile(r"<(?:\w*Role)\.(\w+)|\brole='(\w+)'|\b(Human|AI|System|Tool|Function)Message(?:Chunk)?\(")
-_MESSAGE = re.compile(r"\b(?:Chat|Human|AI|System|Tool|Function)Message(?:Chunk)?\(")
+_ROLE = re.compile(
+    r"<(?:\w*Role)\.(\w+)|\brole='(\w+)'|\b(Human|AI|System|Tool|Function|User|Assistant)Message(?:Chunk)?\("
+)
+_SOURCE = re.compile(r"\bsource='([^']{1,80})'")
+_MESSAGE = re.compile(r"\b(?:Chat|Human|AI|System|Tool|Function|Text|User|Assistant)Message(?:Chunk)?\(")
 _ANSWERED = re.compile(r"\b(?:usage_metadata=\{|response_metadata=\{['\"]|id='(?:lc_)?run-)")
 """What LangChain prints of a model's message and of no other; its `str` names no class."""
 _META = re.compile(r",\s*(?:_meta|response_metadata|additional_kwargs|usage_metadata)=\{(?!\})")
@@ -131,6 +136,9 @@ def documents(text: str) -> tuple[str, ...]:
 
 
 def _unnamed(piece: str) -> str:
+    source = _SOURCE.search(piece)
+    if source is not None:  # AutoGen names the agent that speaks
+        return "user" if source[1] == "user" else "assistant"
     if "tool_call_id='" in piece:
         return "Tool"
     return "AI" if _ANSWERED.search(piece) else ""

@@ -116,6 +116,43 @@ def test_a_printed_history_that_goes_on(make: Make, turns: Turns) -> None:
     assert () == turn.history
 
 
+def test_a_transcript_as_the_query(make: Make, turns: Turns) -> None:
+    """Where an agent was handed all that had been said, the question is what the model got last."""
+    said = [("user", "Hi there"), ("assistant", "Hello!"), ("user", "Why is it so?")]
+    root = make.chain(1, "\n".join(text for _, text in said), "So.")
+    (turn,) = turns([root, make.call(2, said, "So.", parent=1)])
+    assert "Why is it so?" == turn.query
+    assert (Message(role="user", content="Hi there"), Message(role="assistant", content="Hello!")) == turn.history
+
+
+def test_an_agent_that_goes_on_as_the_user(make: Make, turns: Turns) -> None:
+    """What was said before ends at the question, even if the prompt goes on in the user's name."""
+    said = [("user", "New task:\nWhy is it so?"), ("user", "Observation: none"), ("user", "Answer now: Why is it so?")]
+    (turn,) = turns([make.chain(1, "Why is it so?", "So."), make.call(2, said, "So.", parent=1)])
+    assert ("Why is it so?", ()) == (turn.query, turn.history)
+
+
+def test_roles_that_an_agent_prints(make: Make, turns: Turns) -> None:
+    """Who said what is told by the agent where the prompt has all of it in the user's name."""
+    value = """{"messages": ["source='user' content='Hi there'", "source='bot' content='Hello!'",
+        "source='user' content='Why is it so?'"]}"""
+    root = make.span(1, {"openinference.span.kind": "AGENT", "input.value": value, "output.value": "So."})
+    said = [("user", "Hi there"), ("user", "Hello!"), ("user", "Why is it so?")]
+    (turn,) = turns([root, make.call(2, said, "So.", parent=1)])
+    assert "Why is it so?" == turn.query
+    assert (Message(role="user", content="Hi there"), Message(role="assistant", content="Hello!")) == turn.history
+
+
+def test_an_error_told_as_the_answer(make: Make, turns: Turns) -> None:
+    """A failed agent that shows the message of what it failed of has not answered."""
+    root = make.chain(1, "Why?", "The server had an error", status=2)
+    failed = replace(
+        make.call(2, [("user", "Why?")], None, parent=1, status=2), status_message="The server had an error"
+    )
+    (turn,) = turns([root, failed])
+    assert (None, "error") == (turn.response, turn.error)
+
+
 def test_documents_in_a_message_of_their_own(make: Make, turns: Turns) -> None:
     """A user's message that only hands over documents is no history."""
     messages = [("user", f"Context: {PUMP}"), ("user", "Is the pump covered?")]

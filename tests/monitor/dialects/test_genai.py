@@ -187,6 +187,27 @@ def test_events_in_other_dress(make: Make, event: tuple[str, Attributes, Attribu
     ).messages
 
 
+def test_events_of_gemini(make: Make) -> None:
+    """Gemini's history comes in events of the user, its streamed answer as one choice per chunk."""
+
+    def body(role: str, text: str, **more: AttributeValue) -> AttributeValue:
+        return {"content": {"role": role, "parts": [{"text": text, "thought": None}]}, **more}
+
+    read = step(
+        make,
+        LEGACY,
+        make.event("gen_ai.user.message", {}, body=body("user", "Hi")),
+        make.event("gen_ai.user.message", {}, body=body("model", "Hello!")),
+        make.event("gen_ai.user.message", {}, body=body("user", "Why?")),
+        make.event("gen_ai.choice", {}, body=body("model", "So ", index=0)),
+        make.event("gen_ai.choice", {}, body=body("model", "it is.", index=1, finish_reason="STOP")),
+    )
+    assert [("user", "Hi"), ("assistant", "Hello!"), ("user", "Why?")] == [
+        (m.role, m.content) for m in read.messages or ()
+    ]
+    assert "So it is." == read.output
+
+
 def test_empty_bodies(make: Make) -> None:
     """With content switched off, records without bodies say only that there were messages."""
     read = step(

@@ -161,6 +161,26 @@ def test_the_model_of_a_raw_reply(make: Make) -> None:
     assert ("So.", "m-2") == (read.response, read.model)
 
 
+def test_tool_traffic_by_other_names(make: Make) -> None:
+    """Smolagents' roles `tool-call` and `tool-response` are no words of the user."""
+    messages: Attributes = {
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": "Why?",
+        "llm.input_messages.1.message.role": "tool-call",
+        "llm.input_messages.1.message.content": "Calling tools: []",
+        "llm.input_messages.2.message.role": "tool-response",
+        "llm.input_messages.2.message.content": "Observation: none",
+        "output.value": "So.",
+    }
+    assert ["user", "tool", "tool"] == [m.role for m in step(make, "LLM", messages).messages or ()]
+
+
+def test_the_model_that_answered_under_another_key(make: Make) -> None:
+    """Spans that were translated from GenAI conventions still hold the answering model under its own key."""
+    read = step(make, "LLM", {"llm.model_name": "m", "gen_ai.response.model": "m-2026", "output.value": "So."})
+    assert ("m-2026", "m") == (read.model, read.request_model)
+
+
 def test_tool_calls(make: Make) -> None:
     """A call that only asks for tools has no text."""
     read = step(

@@ -217,3 +217,38 @@ def test_endless_nesting() -> None:
 def test_printed_messages_without_a_class(printed: str, role: str) -> None:
     """LangChain's `str` of a message names no class; what only a model's or a tool's message has tells its role."""
     assert (role, "x") == (said(printed)[0].role, said(printed)[0].content)
+
+
+def test_the_content_of_gemini() -> None:
+    """Gemini's content is parts with a role of their own; calls, results and thoughts are told by their keys."""
+    answer = {"content": {"role": "model", "parts": [{"text": "So.", "inline_data": None}]}, "index": 0}
+    call = {"role": "model", "parts": [{"text": None, "function_call": {"name": "search", "args": {"q": "x"}}}]}
+    result = {"role": "user", "parts": [{"functionResponse": {"name": "search", "response": {"found": 1}}}]}
+    thought = {"role": "model", "parts": [{"text": "hm", "thought": True}, {"text": "So."}]}
+    assert (
+        Said("assistant", "So."),
+        Said("assistant", "", 1),
+        Said("tool", '{"found":1}'),
+        Said("assistant", "So."),
+    ) == said([answer, call, result, thought])
+
+
+def test_the_content_of_bedrock() -> None:
+    """Converse tells calls and results of tools by their keys."""
+    call = {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t", "name": "search", "input": {}}}]}
+    result = {"role": "user", "content": [{"toolResult": {"toolUseId": "t", "content": [{"text": "Found."}]}}]}
+    assert (Said("assistant", "", 1), Said("tool", "Found.")) == said([call, result])
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        ("id='7' source='user' models_usage=None metadata={} content='Why?' type='TextMessage'", ("user", "Why?")),
+        ("id='8' source='helper' models_usage=None metadata={} content='So.' type='TextMessage'", ("assistant", "So.")),
+        ("TextMessage(source='helper', content='So.', type='TextMessage')", ("assistant", "So.")),
+        ("UserMessage(content='Why?', source='user', type='UserMessage')", ("user", "Why?")),
+    ],
+)
+def test_messages_that_autogen_printed(printed: str, expected: tuple[str, str]) -> None:
+    """AutoGen names who speaks; whoever is not the user is an agent."""
+    assert [(*expected, False)] == [(m.role, m.content, m.certain) for m in said(printed)]

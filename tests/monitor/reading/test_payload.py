@@ -163,3 +163,15 @@ def test_messages_beside_a_question() -> None:
     """What was said before may be called messages; a question that stands among them is no history."""
     assert HISTORY == asked({"question": "Why?", "messages": SPOKEN}).history
     assert asked({"question": "Why?", "messages": [{"role": "user", "content": "Why?"}]}).history is None
+
+
+@pytest.mark.parametrize("key", ["task", "user_msg", "user_prompt"])
+def test_what_agents_call_a_question(key: str) -> None:
+    """Agents are given a task or a user's message."""
+    assert "Why?" == asked({key: "Why?", "stream": False, "reset": True}).query
+
+
+def test_candidates() -> None:
+    """Of Gemini's candidates the first answers."""
+    value = {"candidates": [{"content": {"parts": [{"text": "So."}], "role": "model"}, "finish_reason": "STOP"}]}
+    assert "So." == answered(value).response
