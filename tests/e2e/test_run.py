@@ -120,6 +120,11 @@ def test_exported_turns_are_judged(rag_monitor: Command, quick: Path, start: Sta
     assert "a defect" in explained.out
     assert CANARY in explained.out
     assert CANARY not in explained.err
+    first, *complaints = rag_monitor.ok("doctor", "--store", STORE, "--since", "1h").out.splitlines()
+    assert "shop: 5 turns; spans: openinference 15; log records: 0" == first
+    missing, fix = (line.strip() for line in complaints)
+    assert "no session: 5 of 5" == missing
+    assert fix.startswith("-> openinference: with using_attributes(session_id=")
 
 
 def test_roles_share_one_file(rag_monitor: Command, quick: Path, start: Start) -> None:
