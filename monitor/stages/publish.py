@@ -20,6 +20,7 @@ GAUGES: Mapping[str, str] = {
     "defect_ratio_upper": "Upper 95 % limit of the defect ratio",
     "window_turns": "Turns of the last closed hour or 24 hours by what came of them: scored, pending, not_sampled, "
     "or the reason why there is no score; they add up to all turns",
+    "window_cost_usd": "What judging the turns of the last closed hour or 24 hours cost, in US dollars",
     "release_turns": "Turns of the last closed hour or 24 hours by release",
     "alert_firing": "1 while a regression of the series is firing, else 0",
 }
@@ -100,6 +101,8 @@ def _by_series(rows: Sequence[Rollup], window: str) -> list[Gauge]:
         sums = sum((row.sums for row in of_series), Sums())
         for outcome, turns in _outcomes(sums, of_series).items():
             gauges.append(Gauge(name="window_turns", value=turns, labels={**labels, "outcome": outcome}))
+        if sums.cost_usd:
+            gauges.append(Gauge(name="window_cost_usd", value=sums.cost_usd, labels=labels))
         rate = wilson_rate(sums)
         if rate is not None:
             gauges += (

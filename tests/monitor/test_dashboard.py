@@ -16,10 +16,13 @@ from sqlalchemy import insert
 from monitor.assets import asset_dir
 from monitor.dashboard import DataSource, bind, load, revision, tags
 from monitor.errors import ConfigError
+from monitor.model import Job, JudgeVersion, Opinion, OpinionKind
 from monitor.stages.publish import GAUGES, SPANS
+from monitor.stages.score import COUNTERS
 from monitor.statistics.rates import wilson_rate
 from monitor.store.alerts import save
 from monitor.store.database import Database
+from monitor.store.opinions import meet, record
 from monitor.store.series import rollup_row
 from monitor.store.sql import open_store
 from monitor.store.tables import rollups
@@ -117,7 +120,7 @@ def test_binding_names_the_source_everywhere_and_changes_with_it() -> None:
 def test_prometheus_queries_ask_for_metrics_that_are_exposed() -> None:
     """Every metric and every window label in a query is one that the monitor exposes."""
     text = json.dumps(bound(PROMETHEUS))
-    assert set(re.findall(r"rag_monitor_(\w+)", text)) <= set(GAUGES)
+    assert set(re.findall(r"rag_monitor_(\w+)", text)) <= set(GAUGES) | set(COUNTERS)
     assert set(re.findall(r'window=\\"(\w+)\\"', text)) <= set(SPANS)
     assert {option["value"] for v in bound(PROMETHEUS)["templating"]["list"] for option in v.get("options", ())} == set(
         SPANS
@@ -153,6 +156,7 @@ def rows(count: int) -> list[Rollup]:
             sums = Sums(
                 turns=n * 4, sampled=scored, pending=1, n=scored, k=defects,
                 sw=scored * weight, sw2=scored * weight**2, swx=defects * weight, sw2x=defects * weight**2,
+                cost_usd=scored * 0.001,
             )  # fmt: skip
             series = SERIES if hour < count - 3 else Series(**{**as_dict(SERIES), "rubric_id": "r2"})
             made.append(
@@ -167,6 +171,24 @@ def rows(count: int) -> list[Rollup]:
 def as_dict(series: Series) -> dict[str, str]:
     """Return a series' fields."""
     return {name: getattr(series, name) for name in ("app", "environment", "slice", "metric", "rubric_id")}
+
+
+OLD = JudgeVersion(judge="openai:m", model="m-1", fingerprint="fp")
+NEW = JudgeVersion(judge="openai:m", model="m-2", fingerprint="fp-2")
+
+
+def anchor(number: int) -> Opinion:
+    """Return an old verdict judged again: the first of them is a defect to the new version."""
+    return Opinion(
+        job=Job(turn_id=str(number), content_hash="", metric="relevance", rubric_id="r", probability=1.0),
+        kind=OpinionKind.ANCHOR,
+        version=NEW,
+        score=1.0 if number == 0 else 5.0,
+        defect=number == 0,
+        first_score=5.0,
+        first_defect=False,
+        judged_at=START + 7 * HOUR,
+    )
 
 
 @pytest.fixture
@@ -184,6 +206,9 @@ def connection(postgres_url: str) -> Iterator[psycopg.Connection[tuple[Any, ...]
     with database.writing("filling the database") as writing:
         writing.execute(insert(rollups), [rollup_row(row) for row in rows(48)])
         save(writing, [alert], [])
+        for version, at in ((OLD, START), (NEW, START + 7 * HOUR)):
+            meet(writing, version, now=at)
+        record(writing, [anchor(number) for number in range(4)])
     database.close()
     with psycopg.connect(postgres_url.replace("+psycopg", "")) as opened:
         opened.execute("SET TIME ZONE 'UTC'")
@@ -257,6 +282,17 @@ def test_turns_by_release(connection: psycopg.Connection[tuple[Any, ...]]) -> No
 
 
 @pytest.mark.postgres
+def test_cost_by_metric_and_day(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+    """A day's cost is that of its windows over releases and rubrics, also where the time shown begins during a day."""
+    days: dict[datetime, float] = {}
+    for row in rows(48):
+        day = row.start.replace(hour=0)
+        days[day] = days.get(day, 0.0) + row.sums.cost_usd
+    charted = {time: cost for time, _, cost in query(connection, 7)}
+    assert charted == pytest.approx(days)
+
+
+@pytest.mark.postgres
 def test_alerts_are_counted_and_listed(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
     """One is firing, and the table says since when and on what numbers."""
     assert query(connection, 1) == [(1,)]
@@ -278,6 +314,8 @@ def test_releases_and_changes_of_the_judge_are_marked(connection: psycopg.Connec
     assert sorted(marks["Releases"]) == [(START, "release 1", "release"), (START, "release 2", "release")]
     changed = (START + 45 * HOUR, "groundedness_proxy: another judge or prompt", "rubric")
     assert marks["Judge or prompt changed"] == [changed]
+    told = "judge changed: openai:m answers as m-2 (fp-2); 4 old verdicts judged again, 75 % agree on defects"
+    assert marks["Another model behind the judge's name"] == [(START + 7 * HOUR, told, "judge")]
 
 
 @pytest.mark.postgres

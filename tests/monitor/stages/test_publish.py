@@ -27,7 +27,7 @@ def window(
     ago: int, n: int, k: int, *, turns: int = 100, release: str = "1", unscored: dict[str, int] | None = None
 ) -> Rollup:
     """Return the window that ended so many hours before 12:00."""
-    sums = Sums(turns=turns, sampled=n, pending=3, n=n, k=k, sw=2 * n, sw2=4 * n, swx=2 * k, sw2x=4 * k)
+    sums = Sums(turns=turns, sampled=n, pending=3, n=n, k=k, sw=2 * n, sw2=4 * n, swx=2 * k, sw2x=4 * k, cost_usd=n / 8)
     start = NOW.replace(minute=0) - (ago + 1) * HOUR
     return Rollup(series=SERIES, release=release, start=start, length=HOUR, sums=sums, unscored=unscored or {})
 
@@ -97,6 +97,14 @@ def test_firing_is_one_and_quiet_is_zero() -> None:
     gauges = quality_gauges([window(0, 10, 1), other], [alert()], lateness=LATENESS, now=NOW)
     assert values(gauges, "alert_firing", metric="groundedness_proxy") == [1]
     assert values(gauges, "alert_firing", metric="relevance") == [0]
+
+
+def test_cost() -> None:
+    """Judging costs what it cost over the hour and the day; nothing is said where it was free."""
+    gauges = quality_gauges([window(0, 10, 1), window(3, 8, 1)], [], lateness=LATENESS, now=NOW)
+    assert values(gauges, "window_cost_usd", window="1h") == [10 / 8]
+    assert values(gauges, "window_cost_usd", window="24h") == [18 / 8]
+    assert values(quality_gauges([window(0, 0, 0)], [], lateness=LATENESS, now=NOW), "window_cost_usd") == []
 
 
 def test_the_gauges_are_exposed_under_their_documented_names() -> None:
