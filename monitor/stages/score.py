@@ -56,6 +56,7 @@ _BATCH = 256
 _IDLE = timedelta(seconds=1)
 _GRACE = timedelta(seconds=20)
 _SLACK = timedelta(seconds=30)
+_AHEAD = 4
 _RETIRE_EVERY = timedelta(minutes=1)
 
 logger = logging.getLogger(__name__)
@@ -110,13 +111,16 @@ class Scorer:
         # A lease that ends while its job is still being judged would have another worker pay for it again.
         self._lease = judge_timeout * max(2 * MOST_CALLS, settings.attempts) + 2 * PATIENCE + _SLACK
         self._under_way = UnderWay()
+        # Some jobs are claimed ahead, so that an answer is followed by the next question and not by a transaction.
+        self._slots = asyncio.Semaphore(settings.concurrency)
+        self._held_at_once = settings.concurrency + settings.concurrency // _AHEAD
         self._conversations = 0
         self._ledger = Ledger(
             store,
             worker=worker,
             spent=self._spent,
             conversations=lambda: self._conversations,
-            at_once=settings.concurrency,
+            at_once=self._held_at_once,
             budget=budget,
             clock=clock,
         )
@@ -235,7 +239,7 @@ class Scorer:
         try:
             while not stop.is_set() and judge.resting <= (timedelta(0) if judge.troubled else PATIENCE):
                 await pause(stop, judge.resting)
-                free = (1 if judge.troubled else self._settings.concurrency) - len(self._under_way)
+                free = (1 if judge.troubled else self._held_at_once) - len(self._under_way)
                 if free > 0 and await self._ledger.look():
                     handled += await self._forgo(stop)
                     break
@@ -300,7 +304,11 @@ class Scorer:
     async def _judge_call(self, jobs: Sequence[Job], turn: Turn, judge: Judges) -> None:
         """Judge the jobs of one turn and call: each gets its own outcome, and all are written at once."""
         try:
-            answers = await judge.judge([self._metrics[job.rubric_id] for job in jobs], turn)
+            async with self._slots:
+                if self._ledger.gone:
+                    await self._settler.release(jobs, after=timedelta(0), cause="budget")
+                    return
+                answers = await judge.judge([self._metrics[job.rubric_id] for job in jobs], turn)
             self._conversations += 1
         except (RateLimited, Paused, Unusable) as error:
             # Not the jobs' fault, so they are never counted out; those that grow too old end as expired.
@@ -316,7 +324,8 @@ class Scorer:
             done = [self._settler.outcome(job, answer) for job, answer in zip(jobs, answers, strict=True)]
             await unbroken(self._settler.finish(done))
             if self._steadiness:
-                await self._steadiness.repeat([o for o in done if isinstance(o, Verdict)], turn)
+                async with self._slots:
+                    await self._steadiness.repeat([o for o in done if isinstance(o, Verdict)], turn)
 
     async def _retire(self) -> None:
         """End jobs of rubrics that are not configured here, once their turns are too old for anybody to judge.
