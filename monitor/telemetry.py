@@ -19,6 +19,10 @@ from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, V
 from opentelemetry.sdk.resources import Resource
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
 
+_QUIETER = {"kafka": logging.CRITICAL, "apscheduler": logging.ERROR}
+"""Libraries that log again and again what we tell once or count. kafka-python has a line for every try at a broker that
+is gone, and puts whole requests into some; the scheduler has one for every tick that is not started, which is
+`tick_skipped_total`."""
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -107,7 +111,7 @@ class Telemetry:
 
 
 def configure_logging(level: str) -> None:
-    """Log to standard error, one line a record; foreign libraries only from WARNING up."""
+    """Log to standard error, one line a record; foreign libraries only from WARNING up, some from higher."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
@@ -115,3 +119,5 @@ def configure_logging(level: str) -> None:
     root.setLevel(logging.WARNING)
     for ours in ("monitor", "collectors"):
         logging.getLogger(ours).setLevel(level)
+    for library, least in _QUIETER.items():
+        logging.getLogger(library).setLevel(least)
