@@ -109,9 +109,10 @@ def _history(
         return certain
     prompted = _before_question(asking.messages or (), query, contents) if asking is not None else ()
     printed = _up_to(query, _first(material.wrappers()) or ())
-    if not prompted or [m.content for m in printed] == [m.content for m in prompted]:
-        return printed  # who said what is told better by an agent than by its prompt
-    return prompted
+    answered = any(m.role == "assistant" for m in prompted)
+    same = [m.content for m in printed] == [m.content for m in prompted]
+    # Some agents put everything into the prompt in the user's name, and print who said it.
+    return printed if not prompted or (same and not answered) else prompted
 
 
 def _up_to(query: str | None, history: tuple[Message, ...]) -> tuple[Message, ...]:
