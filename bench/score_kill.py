@@ -38,6 +38,8 @@ from monitor.stages import sample
 from monitor.store.sql import SqlStore, open_store
 
 WORKERS, CONCURRENCY = 3, 16
+LEASED = CONCURRENCY + CONCURRENCY // 4
+"""Calls whose jobs one worker holds: those it makes, and those it claimed ahead."""
 LATENCY = 0.2
 METRICS = ("relevance", "coherence", "fluency", "refusal")
 CALLS_A_TURN = 2
@@ -258,7 +260,7 @@ async def run(url: str, folder: Path, *, turns: int, kills: int, rng: random.Ran
 def verdict(judge: Judge, found: Found, *, turns: int, killed: int, budget_calls: int | None) -> int:
     """Print what was promised beside what came of it; return the number of broken promises."""
     paid, distinct = judge.replies.total(), len(judge.replies)
-    twice, allowed = paid - distinct, killed * CONCURRENCY
+    twice, allowed = paid - distinct, killed * LEASED
     jobs = turns * len(METRICS)
     ended = found.verdicts + found.budget
     print(f"{jobs:,} jobs: {found.verdicts:,} verdicts, {found.budget:,} for the budget, {found.wrong} turns wrong")
@@ -267,7 +269,7 @@ def verdict(judge: Judge, found: Found, *, turns: int, killed: int, budget_calls
     if budget_calls is None:
         faults += distinct != turns * CALLS_A_TURN
     else:
-        over, under_way = paid - budget_calls, WORKERS * CONCURRENCY
+        over, under_way = paid - budget_calls, WORKERS * LEASED
         booked = round(found.booked_usd / CALL_USD)
         print(f"budget of {budget_calls:,} calls: {paid:,} paid for, {booked:,} booked; {under_way} may be under way")
         faults += over > under_way

@@ -189,6 +189,8 @@ def build_prices(settings: EndpointSettings) -> Mapping[str, Price]:
 def build_endpoint(settings: EndpointSettings, where: str) -> OpenAIJudge:
     """Return the client of one endpoint, not entered; `where` is its key path, such as `judge.fallback`."""
     key = secret(settings.api_key, settings.api_key_file, None, f"{where}.api_key")
+    if settings.api_version and settings.base_url is None:
+        raise ConfigError(f"{where}.api_version: needs {where}.base_url, the address of the Azure OpenAI resource")
     if key is None and settings.base_url is None:
         raise ConfigError(
             f"{where}: kind openai needs api_key, api_key_file or OPENAI_API_KEY, or a base_url that takes no key"
@@ -199,6 +201,7 @@ def build_endpoint(settings: EndpointSettings, where: str) -> OpenAIJudge:
         api_key=key,
         base_url=settings.base_url,
         timeout=settings.timeout,
+        api_version=settings.api_version,
         prices=build_prices(settings),
     )
 

@@ -137,6 +137,9 @@ class EndpointSettings(Section):
 
     base_url: str | None = None
     """Null: the environment's `OPENAI_BASE_URL`, else OpenAI's own."""
+    api_version: str | None = None
+    """Only for Azure OpenAI by deployment: its version, such as `2024-10-21`. `base_url` is then the resource's address
+    and `model` the deployment's name."""
     api_key: SecretStr | None = None
     """Null: the environment's `OPENAI_API_KEY`."""
     api_key_file: Path | None = None
@@ -177,7 +180,7 @@ class ScoreSettings(Section):
     """How jobs are worked off."""
 
     concurrency: int = Field(default=8, gt=0)
-    """Jobs judged at once by one process."""
+    """Calls of the judge at once by one process; a quarter more jobs are claimed ahead."""
     attempts: int = Field(default=8, gt=0)
     """Failures of one job, while others are answered, before it becomes unscored; with the default backoff that takes
     20 minutes. An endpoint that answers nobody uses up no attempts."""

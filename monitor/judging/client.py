@@ -20,7 +20,7 @@ from typing import Self
 
 import httpx2
 import openai
-from openai import AsyncOpenAI, DefaultAioHttpClient
+from openai import AsyncAzureOpenAI, AsyncOpenAI, DefaultAioHttpClient
 
 from monitor.errors import MonitorError, RateLimited, Rejected, Retryable, TimedOut, Unusable
 from monitor.judging.capabilities import REASONING_HEADROOM, Capabilities, schema_in_words
@@ -67,11 +67,13 @@ class OpenAIJudge:
         api_key: str | None,
         base_url: str | None,
         timeout: timedelta,
+        api_version: str | None = None,
         prices: Mapping[str, Price] = KNOWN,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Prepare without connecting; `base_url` None is OpenAI's own.
 
+        With `api_version` it is the address of an Azure OpenAI resource and `model` the name of a deployment there.
         `prices` are looked up by the model that answered, then by `model`; without one a reply costs nothing. `now` is
         only for a Retry-After that names a date.
         """
@@ -80,13 +82,26 @@ class OpenAIJudge:
         self._prices = prices
         self._now = now
         self._capabilities = Capabilities()
-        self._client = AsyncOpenAI(
-            # Servers on the own machine take any key, and the client insists on one.
-            api_key=api_key or "none",
-            base_url=base_url or "https://api.openai.com/v1",
-            max_retries=0,
-            timeout=None,
-            http_client=DefaultAioHttpClient(timeout=None, limits=_NO_LIMITS),
+        http = DefaultAioHttpClient(timeout=None, limits=_NO_LIMITS)
+        # Servers on the own machine take any key, and the client insists on one.
+        key = api_key or "none"
+        self._client = (
+            AsyncAzureOpenAI(
+                azure_endpoint=base_url or "",
+                api_version=api_version,
+                api_key=key,
+                max_retries=0,
+                timeout=None,
+                http_client=http,
+            )
+            if api_version
+            else AsyncOpenAI(
+                base_url=base_url or "https://api.openai.com/v1",
+                api_key=key,
+                max_retries=0,
+                timeout=None,
+                http_client=http,
+            )
         )
 
     @property

@@ -32,6 +32,12 @@ def test_no_key(where: str) -> None:
         build_judge(_settings(**tree))
 
 
+def test_version_without_an_address() -> None:
+    """A version is Azure's, and Azure has no address that everybody shares."""
+    with pytest.raises(ConfigError, match=r"judge\.api_version: needs judge\.base_url"):
+        build_judge(_settings(base_url=None, api_key="k", api_version="2024-10-21"))
+
+
 def test_budget_without_a_price() -> None:
     """A budget for a model whose price nobody knows would never be spent, so it is refused."""
     with pytest.raises(ConfigError, match=r"judge\.prices: a budget needs the price of 'llama'"):

@@ -53,6 +53,7 @@ class Asked:
     body: dict[str, Any]
     headers: Mapping[str, str]
     at: float
+    path: str = ""
 
     @property
     def prompt(self) -> str:
@@ -184,7 +185,7 @@ class JudgeServer:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                server.asked.append(Asked(body, dict(self.headers), time.monotonic()))
+                server.asked.append(Asked(body, dict(self.headers), time.monotonic(), self.path))
                 server.reply(self, body)
 
             def log_message(self, *_: object) -> None:

@@ -74,6 +74,23 @@ def test_request(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     } == asked.body
 
 
+def test_azure(judge_server: JudgeServer) -> None:
+    """Azure is asked by deployment and version, with its own header for the key; the reply's model is the real one."""
+    judge = OpenAIJudge(
+        model="our-deployment",
+        api_key="secret-key",
+        base_url=judge_server.url.removesuffix("/v1"),
+        timeout=timedelta(seconds=10),
+        api_version="2024-10-21",
+        prices={"judge-1": Price(1.0, 4.0)},
+    )
+    (reply,) = _ask(judge)
+    (asked,) = judge_server.asked
+    assert "/openai/deployments/our-deployment/chat/completions?api-version=2024-10-21" == asked.path
+    assert ("secret-key", None) == (asked.headers["api-key"], asked.headers.get("authorization"))
+    assert ("judge-1", pytest.approx(140e-6)) == (reply.model, reply.cost_usd)
+
+
 def test_name(new_judge: NewJudge) -> None:
     """The name is the kind of endpoint and the model, without the address."""
     assert "openai:judge-1" == new_judge().name

@@ -24,7 +24,8 @@ from monitor.store.sql import SqlStore, open_store
 
 METRICS = load_all("answer", judge_name="openai:judge-1")
 SCRIPT = Path(__file__).parents[2] / "services" / "score_process.py"
-CONCURRENCY = 8
+LEASED = 8 + 8 // 4
+"""Calls whose jobs a worker holds: as many as it makes at once, and those claimed ahead."""
 TURNS, KILLS = 240, 6
 CALL_USD = 140e-6
 
@@ -94,7 +95,7 @@ def test_killed_workers(url: str, server: JudgeServer) -> None:
     assert all(isinstance(outcome, Verdict) for outcome in outcomes)
     assert 0 == store.backlog().jobs
     store.close()
-    assert TURNS <= len(server.asked) <= TURNS + KILLS * CONCURRENCY
+    assert TURNS <= len(server.asked) <= TURNS + KILLS * LEASED
     per_turn = Counter(asked.prompt for asked in server.asked)
     assert TURNS == len(per_turn)
 
@@ -109,4 +110,4 @@ def test_budget_of_killed_workers(url: str, server: JudgeServer) -> None:
     reasons = Counter(outcome.reason for outcome in outcomes if isinstance(outcome, Unscored))
     assert {Reason.BUDGET} == reasons.keys()
     store.close()
-    assert allowed - KILLS * CONCURRENCY <= len(server.asked) <= allowed + 2 * CONCURRENCY
+    assert allowed - KILLS * LEASED <= len(server.asked) <= allowed + 2 * LEASED
