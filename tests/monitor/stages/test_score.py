@@ -19,6 +19,7 @@ from monitor.errors import ConfigError
 from monitor.judging.breaker import Breaker
 from monitor.judging.client import OpenAIJudge
 from monitor.judging.judges import Judges
+from monitor.judging.limiter import Limiter
 from monitor.judging.metric import load, load_all
 from monitor.judging.offline import GroundednessProxy
 from monitor.judging.pacing import PacedJudge
@@ -55,7 +56,7 @@ class Bench:
         rubrics = [metric.rubric for metric in metrics]
         sample.tick(self.store, SampleSettings(), rubrics=rubrics, proxy=None, now=self.now)
 
-    def judge(self, *, timeout: timedelta = timedelta(seconds=10)) -> Judges:
+    def judge(self, *, timeout: timedelta = timedelta(seconds=10), limiter: Limiter | None = None) -> Judges:
         """The server as the only judge, not entered."""
         client = OpenAIJudge(
             model="judge-1",
@@ -64,7 +65,7 @@ class Bench:
             timeout=timeout,
             prices={"judge-1": Price(1.0, 4.0)},
         )
-        return Judges(PacedJudge(client, breaker=Breaker(first_break=0.2)))
+        return Judges(PacedJudge(client, breaker=Breaker(first_break=0.2), limiter=limiter))
 
     def drain(
         self,
@@ -433,6 +434,28 @@ def test_outage(bench: Bench) -> None:
 
     asyncio.run(live())
     assert all(isinstance(bench.outcome(turn.turn_id), Verdict) for turn in turns)
+
+
+def test_catching_up(bench: Bench) -> None:
+    """After an outage a process that was started meanwhile works the backlog off, and no faster than is allowed."""
+    turns = [judged_turn(name=str(number)) for number in range(55)]
+    bench.keep(*turns)
+    bench.server.answer = lambda _: refusal(503)
+    bench.drain()
+    tried = len(bench.server.asked)
+    bench.server.answer = kind
+    bench.now += timedelta(hours=7)
+
+    async def live() -> None:
+        # Ten seconds' worth at once are 40 calls, and then 4 a second.
+        async with bench.judge(limiter=Limiter(requests_per_minute=240)) as judge:
+            await bench.scorer(RELEVANCE, judge=judge, worker="after").drain()
+
+    asyncio.run(live())
+    assert all(isinstance(bench.outcome(turn.turn_id), Verdict) for turn in turns)
+    came = [asked.at for asked in bench.server.asked[tried:]]
+    assert 55 == len(came)
+    assert all(number <= 40 + 4 * (at - came[0]) + 1 for number, at in enumerate(came, start=1))
 
 
 @pytest.mark.parametrize("step", [refusal(401), refusal(403), refusal(404, code="model_not_found"), refusal(402)])
