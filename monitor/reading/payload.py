@@ -90,7 +90,8 @@ def asked(value: AttributeValue) -> Asked:
 
 def answered(value: AttributeValue) -> Answered:
     """Return what a chain's output answers; plain text is the answer itself."""
-    if isinstance(value, str) and not reprs.prints_object(value):
+    spoken = isinstance(value, str) and reprs.prints_messages(value)
+    if isinstance(value, str) and not spoken and not reprs.prints_object(value):
         return Answered(response=tidy(value))
     docs = _contexts(value) if is_mapping(value) else None
     found = _answer(value, depth=0)
@@ -98,7 +99,7 @@ def answered(value: AttributeValue) -> Answered:
         found = _nested_answer(value)
     if found is not None:
         return Answered(response=found.content, documents=docs, certain=found.certain)
-    empty = value is None or value in ([], {}, ())
+    empty = spoken or value is None or value in ([], {}, ())
     return Answered(documents=docs, shapeless=None if empty else value if isinstance(value, str) else dump(value))
 
 

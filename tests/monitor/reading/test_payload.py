@@ -175,3 +175,10 @@ def test_candidates() -> None:
     """Of Gemini's candidates the first answers."""
     value = {"candidates": [{"content": {"parts": [{"text": "So."}], "role": "model"}, "finish_reason": "STOP"}]}
     assert "So." == answered(value).response
+
+
+def test_printed_messages() -> None:
+    """The last one answers if a model said it; a prompt that was built is no answer."""
+    prompt = "messages=[SystemMessage(content='Be brief.'), HumanMessage(content='Why?')]"
+    assert Answered() == answered(prompt)
+    assert Answered(response="So.", certain=False) == answered("content='So.' additional_kwargs={} id='run-1'")
