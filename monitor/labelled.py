@@ -1,8 +1,8 @@
 """Turns with people's labels, and how well a judge agrees with them: `rag-monitor judge agree`.
 
-A line is one turn in any form that `replay` reads, with a label: `"defect": true`, or `"label": {"grounded": 0}` where
-0 is a defect, 1 is none, and null stands between the two and is left out. `lang` and `source`, if there, split the
-result.
+A line is one turn in any form that `replay` reads, or a statement that nobody asked for, with a label: `"defect": true`
+or `"label": {"grounded": 0}`, where 0 is a defect, 1 is none, and null stands between the two and is left out. `lang`
+and `source`, if there, split the result.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _labelled(line: bytes, path: Path, number: int, now: datetime) -> Labelled |
     try:
         record = orjson.loads(line)
         defect = _defect(record, where)
-        stored = _turns.fragment(line, origin=where, app="labelled", received_at=now)
+        stored = _turns.fragment(_answered(record, line), origin=where, app="labelled", received_at=now)
     except orjson.JSONDecodeError:
         raise ConfigError(f"{where}: not JSON") from None
     except MalformedPayload as error:
@@ -131,6 +131,15 @@ def _labelled(line: bytes, path: Path, number: int, now: datetime) -> Labelled |
         return None
     groups = {key: str(record[key]) for key in ("lang", "source") if isinstance(record.get(key), str)}
     return Labelled(turn=_turns.decode(stored).turns[-1], defect=defect, groups=groups)
+
+
+def _answered(record: object, line: bytes) -> bytes:
+    """Return the line; before messages that nobody asked for, such as one claim about documents, an empty question."""
+    if not isinstance(record, dict) or not isinstance(messages := record.get("messages"), list):
+        return line
+    if any(isinstance(message, dict) and message.get("role") == "user" for message in messages):
+        return line
+    return orjson.dumps({**record, "messages": [{"role": "user", "content": ""}, *messages]})
 
 
 def _defect(record: object, where: str) -> bool | None:

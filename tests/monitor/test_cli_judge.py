@@ -128,6 +128,29 @@ def test_agree_without_a_judge(run: Run, server: JudgeServer, tmp_path: Path) ->
     assert [] == server.asked
 
 
+def test_agree_on_statements(run: Run, tmp_path: Path) -> None:
+    """A statement that nobody asked for is held against its documents, as an answer is."""
+    context = {"citations": [{"id": "1", "content": "The bridge was opened in 1937."}]}
+    said = {"role": "assistant", "content": "The bridge was opened in 1937.", "context": context}
+    path = tmp_path / "labels.jsonl"
+    path.write_text(json.dumps({"messages": [said], "label": {"grounded": 1}}), encoding="utf-8")
+    whole = json.loads(run("judge", "agree", str(path), "--format", "jsonl", kind="offline").output)
+    assert (1, 1.0) == (whole["scored"], whole["specificity"]["value"])
+
+
+def test_agree_on_published_labels(shared: Path, run: Run) -> None:
+    """The lexical proxy ranks published turns as it was measured to; every source has its own row."""
+    path = shared / "data" / "core.jsonl"
+    found = run("judge", "agree", str(path), "--limit", "300", "--format", "jsonl", kind="offline")
+    assert found.exception is None
+    parts = {part["group"]: part for part in map(json.loads, found.output.splitlines())}
+    sources = {f"source={name}" for name in ("begin_wow", "dialfact", "expertqa", "faithdial_audit", "mtrag", "wice")}
+    assert sources | {"all", "lang=en"} == parts.keys()
+    assert 300 == parts["all"]["scored"] + sum(parts["all"]["unscored"].values())
+    assert 0.78 < parts["all"]["auc"] < 0.9
+    assert 0.9 < parts["source=mtrag"]["auc"]
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
