@@ -17,6 +17,8 @@ _LOOKED_AT = 64
 _KEPT = 8
 _STEPS = frozenset((Role.LLM, Role.RETRIEVAL, Role.RERANK, Role.TOOL, Role.EMBEDDING, Role.DB))
 _SEARCHING = frozenset((Role.RETRIEVAL, Role.RERANK))
+_TOLERANCE_NS = 10_000_000
+"""Some SDKs take a span's begin and end from different clocks."""
 _TELLING = 8
 """Characters from which on a text is unlikely to occur in another by chance."""
 
@@ -40,6 +42,8 @@ class Evidence:
     """Documents were looked for."""
     closed: bool = False
     """A question that was answered or failed, in a chain, agent or request of its own."""
+    ends: int = 0
+    """When the last of it ended, in ns."""
 
     def with_(self, other: Evidence) -> Evidence:
         """Return what both say together; the later one's texts come last."""
@@ -54,12 +58,14 @@ class Evidence:
             ended=self.ended or other.ended,
             searched=self.searched or other.searched,
             closed=self.closed or other.closed,
+            ends=max(self.ends, other.ends),
         )
 
 
 def evidence(roots: Sequence[Node]) -> Evidence:
     """Return what the first spans below `roots` say."""
     nodes = list(islice(walk(*roots), _LOOKED_AT))
+    ends = max((root.end_ns for root in roots), default=0)
     head = nodes[0].step if nodes else None
     searched = any(node.role in _SEARCHING for node in nodes)
     session = next((s for node in nodes if node.span and (s := identity.session(node.span.attributes))), None)
@@ -67,12 +73,13 @@ def evidence(roots: Sequence[Node]) -> Evidence:
         return Evidence(
             questions=_texts((head.query,)),
             asked=_texts((head.query,)),
-            answers=_texts((head.response,)),
+            answers=_texts((head.response if head.response != head.query else None,)),
             session=session,
             bare=False,
             ended=head.response is not None or head.error is not None,
             searched=searched,
             closed=head.response is not None or head.error is not None,
+            ends=ends,
         )
     steps = [node.step for node in nodes if node.step is not None]
     bare = all(root.role in _STEPS or root.span is None for root in roots)
@@ -81,7 +88,12 @@ def evidence(roots: Sequence[Node]) -> Evidence:
     for step in steps:
         found = found.with_(_of(step))
     return replace(
-        found, bare=bare, ended=ended, searched=searched, closed=not bare and ended and bool(found.questions)
+        found,
+        bare=bare,
+        ended=ended,
+        searched=searched,
+        closed=not bare and ended and bool(found.questions),
+        ends=ends,
     )
 
 
@@ -93,7 +105,12 @@ def departs(so_far: Evidence, unit: Evidence) -> bool:
 
 
 def follows(so_far: Evidence, unit: Evidence, ahead: Evidence | None) -> bool:
-    """Return whether a unit goes on with the turn `so_far`; `ahead` is the next unit that names a question."""
+    """Return whether a unit goes on with the turn `so_far`; `ahead` is the next unit that names a question.
+
+    Some instrumentations put a chain and its steps side by side: what ended before the chain did is part of it.
+    """
+    if unit.ends <= so_far.ends + _TOLERANCE_NS and _inside(so_far, unit):
+        return True
     if so_far.closed and unit.closed:
         return bool(set(so_far.answers).intersection(unit.questions))
     if so_far.bare and not so_far.ended:
@@ -103,6 +120,13 @@ def follows(so_far: Evidence, unit: Evidence, ahead: Evidence | None) -> bool:
     if not unit.questions:
         return ahead is None or _related(so_far, ahead)
     return not so_far.questions or _related(so_far, unit)
+
+
+def _inside(around: Evidence, unit: Evidence) -> bool:
+    if around.bare:
+        return False
+    known = {*around.questions, *around.answers}
+    return not unit.questions or bool(known.intersection(unit.questions)) or _related(around, unit)
 
 
 def _of(step: Step) -> Evidence:

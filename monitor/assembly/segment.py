@@ -105,7 +105,7 @@ def _join(parent: Node | None, units: list[Unit]) -> list[Unit]:
     """Join the units that stand side by side below `parent`; None: they are the trees of a trace."""
     if not any(unit.matters for unit in units):
         return units
-    groups = _grouped(sorted(units, key=lambda unit: (unit.head.start_ns, unit.head.span_id)))
+    groups = _grouped(sorted(units, key=lambda unit: (unit.head.start_ns, -unit.head.end_ns, unit.head.span_id)))
     if len(groups) > 1 or parent is None:
         return [_merged(group) for group in groups]
     group = groups[0]

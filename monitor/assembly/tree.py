@@ -46,6 +46,11 @@ class Node:
         """When it began; a missing parent began with its first child."""
         return self.children[0].start_ns if self.span is None else self.span.start_ns
 
+    @property
+    def end_ns(self) -> int:
+        """When it ended; a missing parent ended with the last of its children."""
+        return max(child.end_ns for child in self.children) if self.span is None else self.span.end_ns
+
 
 @dataclass(frozen=True, slots=True)
 class Forest:
@@ -99,8 +104,9 @@ def walk(*roots: Node) -> Iterator[Node]:
         stack.extend(reversed(one.children))
 
 
-def _by_start(one: Node) -> tuple[int, str]:
-    return one.start_ns, one.span_id
+def _by_start(one: Node) -> tuple[int, int, str]:
+    """Of those that begin together the longest first: it may be around the others."""
+    return one.start_ns, -one.end_ns, one.span_id
 
 
 def _link(nodes: dict[str, Node]) -> list[Node]:

@@ -43,6 +43,31 @@ def test_a_session_wrapped_in_a_chain(make: Make, turns: Turns) -> None:
     assert [("Question 2?", "Answer 2."), ("Question 3?", "Answer 3.")] == exchanges(turns, spans)
 
 
+def test_a_chain_beside_its_steps(make: Make, turns: Turns) -> None:
+    """Steps that an instrumentation puts beside their chain end before it does and ask the same, or nothing."""
+    spans = [
+        make.span(9, {"http.route": "/chat"}, lasts=9),
+        make.chain(1, "Is the pump covered?", "It is covered.", parent=9, lasts=4),
+        make.chain(2, "Is the pump covered?", "Is the pump covered?", parent=9, lasts=0.1),
+        make.chain(3, "Is the pump covered?", "[1] The warranty covers it.", parent=9, at=0.1, lasts=1),
+        make.call(4, [("user", "Is the pump covered?")], "It is covered.", parent=9, at=2, lasts=1),
+        make.chain(5, "Is the pump covered?", "Yes, as before.", parent=9, at=5),
+    ]
+    assert [("Is the pump covered?", "It is covered."), ("Is the pump covered?", "Yes, as before.")] == [
+        (turn.query, turn.response) for turn in turns(spans)
+    ]
+
+
+def test_questions_asked_at_once(make: Make, turns: Turns) -> None:
+    """Another question is another turn also when it ended before the first one did."""
+    spans = [
+        make.span(9, {"http.route": "/chat"}, lasts=9),
+        make.chain(1, "Is the pump covered?", "It is covered.", parent=9, lasts=4),
+        make.chain(2, "How long does shipping take?", "A day.", parent=9, at=1),
+    ]
+    assert ["Is the pump covered?", "How long does shipping take?"] == [turn.query for turn in turns(spans)]
+
+
 def test_an_agent_without_content_around_its_workflow(make: Make, turns: Turns) -> None:
     """The outermost of nested agents is the turn, though only the inner one says what was asked."""
     spans = [make.chain(1, None, None), make.chain(2, "Why?", "So.", parent=1)]
