@@ -83,7 +83,7 @@ _gunzipper: Callable[[int], Inflater] = zlib.decompressobj
 _inflaters: dict[Coding, Callable[[bytes], Callable[[], Inflater]]] = {"gzip": _gzip, "deflate": _deflate}
 _errors: list[type[Exception]] = [zlib.error]
 
-try:  # the extra `fast-gzip`, which needs a third to a half of zlib's time
+try:  # where it has wheels; it needs a third to a half of zlib's time
     from isal import igzip_lib, isal_zlib
 except ModuleNotFoundError:
     pass

@@ -79,7 +79,7 @@ class Config(Section):
     """Who may send; null for anybody."""
     max_body: int = Field(default=20 * _MEBIBYTE, gt=0)
     """Bytes of one request when unpacked; more is answered with RESOURCE_EXHAUSTED."""
-    max_in_flight: int = Field(default=12 * _MEBIBYTE, gt=0)
+    max_in_flight: int = Field(default=24 * _MEBIBYTE, gt=0)
     """Bytes of all requests in memory at once, counting 4 MiB for each; others wait unread in their connections."""
     body_timeout: Duration = timedelta(seconds=30)
     """How long a request may take to arrive."""

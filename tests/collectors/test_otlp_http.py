@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import http.client
 import json
+import os
 import socket
 import sys
 import zlib
@@ -144,6 +145,21 @@ def test_badly_compressed(running: Running, coding: str, body: bytes, status: in
     assert status == reply.status
     assert b"words" not in reply.body
     assert status != 415 or reply.headers["accept-encoding"] == "gzip, deflate, zstd"
+
+
+@pytest.mark.parametrize(
+    ("coding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress), ("zstd", zstd.compress)]
+)
+def test_large_compressed(
+    running: Running, make_request: MakeRequest, coding: str, pack: Callable[[bytes], bytes]
+) -> None:
+    """A large body is unpacked beside the event loop, as a small one is in it, and so are its errors told."""
+    packed = pack(make_request(text=os.urandom(20_000).hex()).SerializeToString())
+    assert len(packed) > 20_000
+    assert 200 == running.post(packed, headers={"Content-Encoding": coding}).status
+    assert 3 == len(running.spans())
+    assert 400 == running.post(packed[:-9], headers={"Content-Encoding": coding}).status
+    assert 1 == running.http.stats().requests["not_compressed"]
 
 
 def test_broken_body(running: Running, make_request: MakeRequest) -> None:
