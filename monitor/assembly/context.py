@@ -14,6 +14,7 @@ from monitor.assembly.prompt import documents_part
 from monitor.model import Citation, Message
 from monitor.reading.documents import documents, ranked
 from monitor.reading.excerpts import SHORTEST
+from monitor.reading.payload import returned
 
 _HEADING = re.compile(
     r"(?:^|\n)[ \t>#*-]{0,10}(?:here[ \t]+(?:is|are)[ \t]+(?:the|some)[ \t]+)?"
@@ -37,28 +38,15 @@ _REMARK = re.compile(r"\s*[(\[<].{0,80}[)\]>]\s*", re.DOTALL)
 
 def quoted_documents(messages: Sequence[Message]) -> tuple[Citation, ...]:
     """Return the documents that a prompt quotes, by rank; empty when none can be told apart from instructions."""
-    returned = _returned(messages)
-    if returned:
-        return ranked(returned)
+    told = returned(messages)
+    if told is not None:
+        return tuple(replace(citation, used=True) for citation in told)
     for message in reversed(messages):
         if message.role in {"user", "system"}:
             block = _tagged(message.content) or _headed(message.content)
             if block is not None:
                 return ranked(_split(block))
     return ()
-
-
-def _returned(messages: Sequence[Message]) -> list[Citation]:
-    """What tools returned since the last message of a user, each document once."""
-    found: dict[str, Citation] = {}
-    asked = max((at for at, message in enumerate(messages) if message.role == "user"), default=-1)
-    for message in messages[asked + 1 :]:
-        if message.role == "tool":
-            read = documents(message.content)
-            for citation in read.citations if read is not None else ():
-                if citation.content:
-                    found.setdefault(citation.content, replace(citation, used=True))
-    return list(found.values())
 
 
 def _tagged(text: str) -> str | None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from monitor.dialects import genai
 from monitor.reading.attributes import flattened, is_mapping, is_sequence, text
 from monitor.reading.convention import Convention, Setup
+from monitor.reading.documents import documents
 from monitor.reading.messages import Said, before_last_user, conversation, heard, role_of, said
 from monitor.reading.payload import answered, tidy
 from monitor.reading.reprs import literal
@@ -73,9 +74,14 @@ def read(span: Span) -> Step:
 def _function(step: Step, attributes: Attributes) -> Step:
     args, kwargs = _printed(attributes.get(ARGS)), _printed(attributes.get(KWARGS))
     ask = called(args if is_sequence(args) else (), kwargs if is_mapping(kwargs) else {})
-    made = decoded(text(attributes, genai.OUTPUT, COMPLETION, CONTENT_COMPLETION)).value
+    held = attributes.get(genai.OUTPUT)
+    said_so = text(attributes, genai.OUTPUT, COMPLETION, CONTENT_COMPLETION)
+    made = held if is_sequence(held) else decoded(said_so).value
     unsure = frozenset({"history"}) if ask.history else frozenset()
-    return replace(step, query=ask.query, history=ask.history, response=answered(made).response, unsure=unsure)
+    listed = documents(made) if is_sequence(made) else None
+    found = None if listed is None else listed.citations
+    answer = answered(made).response if not found else None
+    return replace(step, query=ask.query, history=ask.history, response=answer, documents=found, unsure=unsure)
 
 
 def _printed(value: AttributeValue) -> AttributeValue:

@@ -6,7 +6,7 @@ whole conversation in one attribute, and where in it the run began.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from monitor.dialects import genai
@@ -15,7 +15,7 @@ from monitor.reading.convention import Convention, Setup
 from monitor.reading.documents import documents
 from monitor.reading.json_text import broken_off, unwrap
 from monitor.reading.messages import Said, before_last_user, conversation, heard, said
-from monitor.reading.payload import answered, asked, tidy
+from monitor.reading.payload import answered, asked, returned, tidy
 from monitor.spans import Attributes, AttributeValue, Role, Span, Step
 
 NAME = "pydantic_ai"
@@ -75,6 +75,7 @@ def _run(step: Step, attributes: Attributes) -> Step:
         step,
         query=query,
         history=conversation(earlier) if query is not None else None,
+        documents=returned(new),
         response=response,
         shapeless=shapeless,
     )
@@ -119,11 +120,25 @@ def _conversation(attributes: Attributes) -> tuple[tuple[Said, ...], tuple[Said,
         if is_sequence(listed):
             began = integer(attributes, BEGAN_AT)
             if began is not None:
-                return said(listed[:began]), said(listed[began:])
+                at = _place(listed, began)
+                return said(listed[:at]), said(listed[at:])
             whole = said(listed)
             earlier, _ = before_last_user(whole)
             return earlier, whole[len(earlier) :]
     return (), ()
+
+
+def _place(listed: Sequence[AttributeValue], began: int) -> int:
+    """Where a run began: the index counts requests and responses, and a request's system prompt stands by itself."""
+    exchanged = 0
+    for at, one in enumerate(listed):
+        answers = is_mapping(one) and one.get("role") == "assistant"
+        before = listed[at - 1] if at else None
+        if at == 0 or answers or (is_mapping(before) and before.get("role") == "assistant"):
+            exchanged += 1
+        if exchanged > began:
+            return at
+    return began if exchanged < began else len(listed)
 
 
 def _result(attributes: Attributes) -> tuple[str | None, str | None]:

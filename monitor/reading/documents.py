@@ -6,7 +6,6 @@ Known shapes: plain texts, objects with the usual key names, LangChain construct
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -32,8 +31,6 @@ _LISTS = (
 )  # fmt: skip
 _OBJECTS = ("sources", "relevantContext")
 """Lists that hold documents when they are lists of objects, and names otherwise."""
-_PRINTED = re.compile(r"\s*[\[(]?\s*\{'")
-"""How objects begin that Python printed."""
 _DEPTH = 5
 
 ScoreKind: TypeAlias = Literal["similarity", "distance", "unknown"]
@@ -93,7 +90,7 @@ def _listed(value: AttributeValue, *, trusted: bool, depth: int) -> tuple[list[C
 
 def _in_text(text: str, *, trusted: bool, depth: int) -> tuple[list[Citation] | None, bool]:
     """JSON, printed objects, a printed message of a tool, or a text written for a model to read."""
-    printed = reprs.literal(text) if _PRINTED.match(text) else None
+    printed = reprs.literal(text) if reprs.prints_plain(text) else None
     if printed is not None:
         return _listed(printed, trusted=trusted, depth=depth + 1)
     parsed = parse(text)

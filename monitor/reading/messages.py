@@ -30,6 +30,7 @@ _CALLS = {"tool_call", "tool_use", "function_call", "tool-call", "server_tool_us
 _RESULTS = {"tool_call_response", "tool_result", "function_call_output", "tool-result", "tool_response"}
 _CALL_KEYS = ("function_call", "functionCall", "toolUse")
 _RESULT_KEYS = ("function_response", "functionResponse", "toolResult")
+_TEXT = {"text"}
 _ITEMS = _CALLS | _RESULTS | {"message"}
 """Types that stand beside messages in a list, not inside one."""
 _PAIRS = (("question", "answer"), ("user", "assistant"), ("human", "ai"), ("query", "response"), ("input", "output"))
@@ -205,7 +206,15 @@ def _message(role: str, value: Mapping[str, AttributeValue] | Sequence[Attribute
             role = "tool"
         elif role == "assistant":  # some SDKs record a whole run, tool results included, as one message
             body = tuple(part for part in body if not _is_result(part))
+    if role == "tool" and _is_made(body):
+        return Said(role, dump(body), calls)
     return Said(role, text_of(body), calls)
+
+
+def _is_made(body: AttributeValue) -> bool:
+    """Whether a tool's message holds what the tool made, and no text about it."""
+    parts = body if is_sequence(body) else (body,)
+    return bool(parts) and all(is_mapping(part) and not _kind(part) and part.keys() != _TEXT for part in parts)
 
 
 def _is_result(part: AttributeValue) -> bool:

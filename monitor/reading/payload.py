@@ -14,7 +14,7 @@ from typing import TypeAlias
 from monitor.model import Citation, Message
 from monitor.reading import reprs
 from monitor.reading.attributes import REDACTED, is_mapping, is_sequence
-from monitor.reading.documents import documents
+from monitor.reading.documents import documents, ranked
 from monitor.reading.json_text import dump, parse
 from monitor.reading.messages import Said, before_last_user, conversation, plainly_named, role_of, said, text_of
 from monitor.spans import AttributeValue
@@ -101,6 +101,18 @@ def answered(value: AttributeValue) -> Answered:
         return Answered(response=found.content, documents=docs, certain=found.certain)
     empty = spoken or value is None or value in ([], {}, ())
     return Answered(documents=docs, shapeless=None if empty else value if isinstance(value, str) else dump(value))
+
+
+def returned(messages: Sequence[Said | Message]) -> tuple[Citation, ...] | None:
+    """Return the documents that tools told of since the last message of a user, each once; None when none did."""
+    asked_at = max((at for at, message in enumerate(messages) if message.role == "user"), default=-1)
+    found: dict[str, Citation] = {}
+    for message in messages[asked_at + 1 :]:
+        read = documents(message.content) if message.role == "tool" else None
+        for citation in read.citations if read is not None else ():
+            if citation.content:
+                found.setdefault(citation.content, citation)
+    return ranked(tuple(found.values())) if found else None
 
 
 def tidy(text: str) -> str | None:

@@ -18,6 +18,7 @@ _PRINTED = re.compile(
     r"""|messages=\[|(?:id|source)='[^']{1,80}' (?:\w+=.*)?\bcontent=['"])""",
     re.DOTALL,
 )
+_PRINTED_PLAIN = re.compile(r"\s*[\[(]?\s*\{'")
 _DOCUMENTS = "Document|NodeWithScore|TextNode|ImageNode|IndexNode|Chunk|ScoredPoint"
 _PRINTED_OBJECT = re.compile(r"\s*<?[A-Z]\w*\(\s*\w+=.*(?:\)>?|\.\.\.)\s*", re.DOTALL)
 _FIELD = re.compile(r"""\b(\w+)=('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")""", re.DOTALL)
@@ -38,6 +39,15 @@ _META = re.compile(r",\s*(?:_meta|response_metadata|additional_kwargs|usage_meta
 _ID = re.compile(r"\bid_?=(?:'([^']+)'|([^\s,)'\"]+))")
 _SCORE = re.compile(r"\bscore[=:]\s*(-?[\d.]+(?:e-?\d+)?)")
 _LITERAL = re.compile(r"^\s*\w+=(?=[\[{(])")
+
+
+def prints_plain(text: str) -> bool:
+    """Return whether a text begins like objects of plain values that Python printed rather than like JSON.
+
+    >>> prints_plain("[{'id': 1}]"), prints_plain('[{"id": 1}]')
+    (True, False)
+    """
+    return bool(_PRINTED_PLAIN.match(text))
 
 
 def prints_messages(text: str) -> bool:

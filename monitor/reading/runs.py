@@ -16,7 +16,7 @@ from monitor.reading.documents import Documents, documents
 from monitor.reading.json_text import parse
 from monitor.reading.messages import Said, conversation, heard, role_of, said, text_of
 from monitor.reading.payload import Asked, answered, asked, tidy
-from monitor.reading.reprs import literal, prints_messages
+from monitor.reading.reprs import literal, prints_messages, prints_plain
 from monitor.spans import AttributeValue, Role, Step
 
 _ARGUMENTS = {"args", "kwargs"}
@@ -48,10 +48,12 @@ def decoded(raw: AttributeValue) -> Value:
         return Value(raw)
     if raw == REDACTED:
         return Value()
-    parsed = parse(raw)
+    printed = literal(raw) if prints_plain(raw) else None
+    parsed = parse(raw) if printed is None else None
     if parsed is not None:
         return Value(parsed.value, parsed.cut)
-    printed = literal(raw) if raw.lstrip()[:1] in {"{", "[", "("} else None
+    if printed is None and raw.lstrip()[:1] in {"{", "[", "("}:
+        printed = literal(raw)
     return Value(raw if printed is None else printed)
 
 

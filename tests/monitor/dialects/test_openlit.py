@@ -136,3 +136,12 @@ def test_a_call_without_attributes(make: Make) -> None:
     span = make.span(1, {}, name="chat m-mini", scope="openlit.instrumentation.anthropic", status=2)
     read = DIALECT.read(span)
     assert (Role.LLM, "m-mini", "error") == (read.role, read.request_model, read.error)
+
+
+@pytest.mark.parametrize(
+    "made", [[{"id": "d", "content": "Text.", "score": 0.5}], "[{'id': 'd', 'content': 'Text.', 'score': 0.5}]"]
+)
+def test_a_function_that_found_documents(make: Make, made: AttributeValue) -> None:
+    """What a decorated function returned, as such or printed; documents are no answer."""
+    read = step(make, {"function.args": "('Why?',)", "gen_ai.output.messages": made}, scope="openlit")
+    assert ("Why?", None, ["d"]) == (read.query, read.response, [c.id for c in read.documents or ()])

@@ -72,3 +72,25 @@ def test_what_is_no_step(make: Make) -> None:
     pending = step(make, {"agent_name": "a", "logfire.span_type": "pending_span"})
     tools = step(make, {"tools": ["find"]}, name="running 2 tools")
     assert (Role.NOISE, Role.NOISE) == (pending.role, tools.role)
+
+
+def test_a_system_prompt_counts_with_its_request(make: Make) -> None:
+    """The index counts requests and responses; a system prompt is part of the first request."""
+    talk = [{"role": "system", "parts": [{"type": "text", "content": "Be brief."}]}, *TALK]
+    read = step(
+        make, {"agent_name": "a", "pydantic_ai.all_messages": json.dumps(talk), "pydantic_ai.new_message_index": 2}
+    )
+    assert ("Why?", ["Hi", "Hello"]) == (read.query, [message.content for message in read.history or ()])
+
+
+def test_documents_of_a_run(make: Make) -> None:
+    """Release 0.2 keeps what tools returned in the conversation only; what came before the question is another run's."""
+    events = [
+        {"role": "user", "content": "Hi", "event.name": "gen_ai.user.message"},
+        {"role": "tool", "content": [{"id": "old", "content": "A mill."}], "event.name": "gen_ai.tool.message"},
+        {"role": "assistant", "content": "Hello", "event.name": "gen_ai.assistant.message"},
+        {"role": "user", "content": "Why?", "event.name": "gen_ai.user.message"},
+        {"role": "tool", "content": [{"id": "d", "content": "It turns."}], "event.name": "gen_ai.tool.message"},
+    ]
+    read = step(make, {"agent_name": "a", "all_messages_events": json.dumps(events), "final_result": "So."})
+    assert ("Why?", "So.", ["d"]) == (read.query, read.response, [c.id for c in read.documents or ()])

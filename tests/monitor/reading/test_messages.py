@@ -252,3 +252,11 @@ def test_the_content_of_bedrock() -> None:
 def test_messages_that_autogen_printed(printed: str, expected: tuple[str, str]) -> None:
     """AutoGen names who speaks; whoever is not the user is an agent."""
     assert [(*expected, False)] == [(m.role, m.content, m.certain) for m in said(printed)]
+
+
+def test_what_a_tool_made() -> None:
+    """A tool's message that holds objects keeps them as JSON; one that holds parts keeps their text."""
+    (made,) = said({"role": "tool", "content": [{"id": "d", "content": "A mill."}]})
+    assert '[{"content":"A mill.","id":"d"}]' == made.content
+    (told,) = said({"role": "tool", "content": [{"text": "A mill."}, {"type": "text", "text": "It turns."}]})
+    assert "A mill.\nIt turns." == told.content
