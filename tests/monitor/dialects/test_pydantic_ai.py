@@ -84,7 +84,7 @@ def test_a_system_prompt_counts_with_its_request(make: Make) -> None:
 
 
 def test_documents_of_a_run(make: Make) -> None:
-    """Release 0.2 keeps what tools returned in the conversation only; what came before the question is another run's."""
+    """Release 0.2 keeps what tools returned in the conversation only; what came before is another run's."""
     events = [
         {"role": "user", "content": "Hi", "event.name": "gen_ai.user.message"},
         {"role": "tool", "content": [{"id": "old", "content": "A mill."}], "event.name": "gen_ai.tool.message"},
