@@ -14,6 +14,9 @@ from monitor.spans import Role, Span
 _LOOKED_AT = 64
 """Calls, and documents, that are compared to find the call that was shown what had been retrieved."""
 
+_LONGEST_VERDICT = 40
+"""Characters of the longest word on an answer, such as `{"binary_score": "yes"}`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
@@ -110,6 +113,7 @@ def answering(
         for call in found
         if call.output and not call.tool_calls and call.span.start_ns >= last_search.get(flat(call.output), 0)
     ]
+    able = [call for at, call in enumerate(able) if not _judges(call, able[:at])]
     if not able:
         return None
     if response is not None:
@@ -119,6 +123,16 @@ def answering(
         latest = reversed(able[-_LOOKED_AT:])
         telling = (call for call in latest if call.messages and _saw(call.messages, contents[:_LOOKED_AT]))
     return next(telling, able[-1])
+
+
+def _judges(call: Call, earlier: Sequence[Call]) -> bool:
+    """Whether a call gave a short verdict on what an earlier one had said, which it was shown."""
+    output = flat(call.output or "")
+    if len(output) > _LONGEST_VERDICT or not call.messages:
+        return False
+    prompt = shown(call.messages)
+    said = (flat(one.output or "") for one in earlier[-_LOOKED_AT:])
+    return any(len(text) > max(_LONGEST_VERDICT, len(output)) and text in prompt for text in said)
 
 
 def _saw(messages: Sequence[Message], contents: Sequence[str]) -> bool:
