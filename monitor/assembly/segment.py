@@ -15,6 +15,8 @@ from itertools import islice
 from monitor.assembly.evidence import Evidence, departs, evidence, follows
 from monitor.assembly.prompt import rewrites
 from monitor.assembly.tree import SILENT, WRAPPERS, Forest, Node, walk
+from monitor.reading import identity
+from monitor.reading.failure import of_a_model
 from monitor.spans import Role, Step
 
 _SPEAKING = frozenset((Role.LLM, Role.RETRIEVAL, Role.RERANK))
@@ -95,6 +97,8 @@ def _whole(node: Node) -> Unit:
 
 
 def _units(node: Node, below: list[Unit]) -> list[Unit]:
+    if not any(unit.matters for unit in below) and _failed_unseen(node):
+        return [_whole(node)]
     joined = _join(None if node.role in WRAPPERS else node, below)
     if node.role in WRAPPERS and sum(1 for unit in joined if evidence(unit.roots).closed) < 2:  # noqa: PLR2004 -- several
         return [_whole(node)]
@@ -193,11 +197,19 @@ def _reason_against(unit: Unit) -> str | None:
     """Why a unit is no turn, None when it is one."""
     if Role.LLM in unit.roles and not unit.roles & (WRAPPERS | {Role.RETRIEVAL, Role.RERANK}):
         return "tool_call_only" if _only_chooses_tools(unit) else "rewrite_only" if _only_rewrites(unit) else None
-    if unit.roles & _SPEAKING or _asked_and_ended(unit):
+    if unit.roles & _SPEAKING or _asked_and_ended(unit) or _failed_unseen(unit.head):
         return None
     if unit.roles & WRAPPERS:
         return "ingestion" if Role.EMBEDDING in unit.roles else "no_turn"
     return "tool_only" if Role.TOOL in unit.roles else "embedding_only"
+
+
+def _failed_unseen(node: Node) -> bool:
+    """Whether a model's client failed in an app's own span of a conversation, and left no span of its own."""
+    span = node.span
+    if span is None or node.role not in SILENT or not of_a_model(span):
+        return False
+    return identity.session(span.attributes) is not None or identity.user(span.attributes) is not None
 
 
 def _only_chooses_tools(unit: Unit) -> bool:

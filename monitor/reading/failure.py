@@ -9,6 +9,10 @@ from monitor.spans import Span
 
 _CLASS = re.compile(r"^(?:<class ')?(?:[\w$]+[.:])*([A-Za-z_]\w{0,79})'?>?$")
 _LEADING = re.compile(r"^(?:[\w$]+\.)*([A-Z]\w{0,79}(?:Error|Exception|Timeout|Interrupt|Exit|Warning))\b")
+_CLIENTS = (
+    "openai.", "anthropic.", "mistralai.", "cohere.", "groq.", "ollama.", "litellm.", "together.", "google.genai.",
+    "google.generativeai.", "huggingface_hub.", "fireworks.", "replicate.", "xai_sdk.", "zhipuai.", "dashscope.",
+)  # fmt: skip
 _ERROR, _OK = 2, 1
 _SERVER_FAULT = 500
 
@@ -32,6 +36,15 @@ def exception(span: Span) -> str | None:
         if event.name == "exception":
             return class_name(text(event.attributes, "exception.type")) or "exception"
     return None
+
+
+def of_a_model(span: Span) -> bool:
+    """Return whether an exception of a model's client ended the span.
+
+    Clients of whole clouds are left out: they call much else.
+    """
+    raised = (text(event.attributes, "exception.type") or "" for event in span.events if event.name == "exception")
+    return span.status == _ERROR and any(kind.startswith(_CLIENTS) for kind in raised)
 
 
 def server_fault(span: Span) -> str | None:

@@ -295,3 +295,30 @@ def test_an_unclaimed_trace_of_any_depth(make: Make, turns: Turns) -> None:
     spans = [make.span(n, {}, parent=n - 1 or None) for n in range(1, 3000)]
     spans.append(make.call(3000, [("user", "Why?")], "So.", parent=2999))
     assert [("Why?", "So.")] == exchanges(turns, spans)
+
+
+def test_a_call_that_left_no_span(make: Make, turns: Turns) -> None:
+    """Some instrumentations drop the span of a call that failed: the app's own span of the conversation tells of it."""
+    raised = make.event("exception", {"exception.type": "openai.InternalServerError"})
+    own = {"session.id": "s", "user.id": "u"}
+    (turn,) = turns([make.span(1, own, name="chat", status=2, events=[raised])])
+    assert ("s", None, None, "InternalServerError") == (turn.session_id, turn.query, turn.response, turn.error)
+    below = make.span(2, {"http.request.method": "POST", "http.response.status_code": 500}, parent=1, status=2)
+    assert 1 == len(turns([make.span(1, own, name="chat", status=2, events=[raised]), below]))
+
+
+def test_a_failure_of_something_else(make: Make, turns: Turns) -> None:
+    """Other errors, errors that were handled and spans without a conversation are no turns."""
+    other = make.event("exception", {"exception.type": "sqlalchemy.exc.OperationalError"})
+    raised = make.event("exception", {"exception.type": "openai.RateLimitError"})
+    assert () == turns([make.span(1, {"session.id": "s"}, status=2, events=[other])])
+    assert () == turns([make.span(1, {"session.id": "s"}, events=[raised])])
+    assert () == turns([make.span(1, {}, status=2, events=[raised])])
+
+
+def test_a_failure_around_a_call_that_was_seen(make: Make, turns: Turns) -> None:
+    """An app's span around the call is the call's turn, once."""
+    raised = make.event("exception", {"exception.type": "openai.InternalServerError"})
+    around = make.span(1, {"session.id": "s"}, name="chat", status=2, events=[raised], lasts=3)
+    (turn,) = turns([around, make.call(2, [("user", "Why?")], None, parent=1, at=1, status=2)])
+    assert ("s", "Why?", "InternalServerError") == (turn.session_id, turn.query, turn.error)
