@@ -27,14 +27,18 @@ NAME = "generic"
 TABLE = Table(facets=(("route", "http.route"),))
 
 ENDINGS = {
-    "question": "question, user question, user query, user input, user message, user prompt, chat input",
+    "question": "question, user question, user query, user input, user message, user prompt, user utterance, "
+    "chat input, input query, frage, pregunta, pergunta, domanda",
     "asked": "query, prompt, input, request",
     "answer": "answer, final answer, answer generated, generated answer, generated text, completion, llm response, "
-    "llm output, bot response, assistant message, assistant response, model response, reply, output messages",
+    "llm output, bot response, assistant message, assistant response, model response, ai response, final response, "
+    "final output, bot utterance, assistant utterance, reply, output messages, antwort, respuesta, resposta, risposta, "
+    "reponse",
     "answered": "response, output",
     "documents": "documents, docs, contexts, context, chunks, passages, snippets, citations, sources, search results, "
     "retrieved documents, retrieved docs, retrieved chunks, retrieved contexts, retrieved context, source documents, "
-    "source nodes, nodes, hits, matches",
+    "source nodes, nodes, hits, matches, kb articles, knowledge articles, chunk texts, chunk contents, document texts, "
+    "document contents, doc texts, passage texts, retrieved texts, dokumente, documentos, documenti",
     "results": "result, results, tool response, tool output",
     "returned": "return, return value",
     "ids": "document ids, doc ids, chunk ids, retrieved ids",
@@ -43,15 +47,15 @@ ENDINGS = {
     "search": "search query, retrieval query, rewritten query, search text",
     "messages": "messages, chat messages, input messages, prompt messages",
     "history": "chat history, conversation history, message history, previous messages",
-    "session": "session id, conversation id, chat id",
-    "user": "user id, customer id",
+    "session": "session id, conversation id, chat id, session",
+    "user": "user id, customer id, user",
     "model": "response model",
     "requested": "model, model name, llm model, model id, request model",
     "input_tokens": "prompt tokens, input tokens",
     "output_tokens": "completion tokens, output tokens",
 }
 """Last words of attribute keys, and what they say an attribute holds."""
-PADDING = ("value", "text", "content", "str", "string", "json")
+PADDING = ("value", "text", "content", "str", "string", "json", "body", "payload")
 """Words that may follow them."""
 ELSEWHERE = frozenset(
     (
@@ -67,6 +71,10 @@ _EMBEDDING = re.compile("embed", re.IGNORECASE)
 _SEARCHING = re.compile(r"search|retriev|lookup|vector|knowledge", re.IGNORECASE)
 _DOCUMENT = re.compile(r"doc|chunk|passage|citation|snippet|retriev", re.IGNORECASE)
 _GENERATING = re.compile(r"generat|complet|llm|chat|answer", re.IGNORECASE)
+_RETRIEVING = re.compile(r"retriev|vector|knowledge|semantic|(?:^|[_.\W])(?:kb|rag)(?:$|[_.\W])", re.IGNORECASE)
+"""A shop is searched too."""
+_ASKING = {"question", "query", "user_question", "user_query", "message"}
+_ANSWERING = {"answer", "final_answer", "response", "reply"}
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _PRINTED = re.compile(r"\s*(?:[\[{<]|[\w.]+\(\w+=)")
 """The beginning of printed objects."""
@@ -150,7 +158,7 @@ def _role(span: Span, found: _Found) -> Role | None:
         return Role.CHAIN
     if found.documents is not None and not found.answer:
         return Role.RETRIEVAL if found.documents or _SEARCHING.search(span.name) else None
-    if found.searched and _SEARCHING.search(span.name):
+    if found.searched and _RETRIEVING.search(span.name):
         return Role.RETRIEVAL
     told = found.sure and (found.question or found.answer)
     return Role.CHAIN if told or (modelled and _GENERATING.search(span.name)) else None
@@ -193,7 +201,7 @@ def _read(held: Attributes, *, failed: bool) -> _Found:
         question=_text(question.query),
         history=question.history if earlier is None else earlier,
         answer=response,
-        sure=sure,
+        sure=sure or (paired and _is_exchange(held)),
         documents=listed,
         searched=asked(unwrap(held.get("search"))).query or (weak_ask.query if believed is not weak_ask else None),
         messages=talk,
@@ -277,6 +285,13 @@ def _documents(value: AttributeValue) -> tuple[Citation, ...] | None:
     else:
         read = documents(held) if is_sequence(held) or is_mapping(held) else None
     return None if read is None else read.citations
+
+
+def _is_exchange(held: Attributes) -> bool:
+    """Whether the input is an object with a question and the output one with an answer: bodies of a request."""
+    given, made = unwrap(held.get("asked")), unwrap(held.get("answered"))
+    asks = is_mapping(given) and not given.keys().isdisjoint(_ASKING)
+    return asks and is_mapping(made) and not made.keys().isdisjoint(_ANSWERING)
 
 
 def _with_columns(listed: tuple[Citation, ...] | None, held: Attributes) -> tuple[Citation, ...] | None:

@@ -198,3 +198,25 @@ def test_what_a_function_returned(make: Make) -> None:
         (read.documents or ())[0].id,
     )
     assert not DIALECT.claims(make.span(1, {"limit": 3, "return": rows}))
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"bot.user_utterance": "When is it?", "bot.bot_utterance": "On Friday."},
+        {"input_query": "When is it?", "final_output": "On Friday."},
+        {"app.frage": "When is it?", "app.antwort": "On Friday."},
+        {"request.body": '{"question": "When is it?"}', "response.body": '{"answer": "On Friday."}'},
+    ],
+)
+def test_other_words_for_it(make: Make, attributes: Attributes) -> None:
+    """Names in other words and languages, and the bodies of a request that say what they hold."""
+    read = step(make, attributes)
+    assert ("When is it?", "On Friday.", frozenset()) == (read.query, read.response, read.unsure)
+
+
+def test_a_search_of_a_shop(make: Make) -> None:
+    """What was searched for is no turn's retrieval where nothing says that texts were retrieved."""
+    attributes: Attributes = {"http.route": "/search", "search.query": "red shoes size 9"}
+    assert not DIALECT.claims(make.span(1, attributes, name="GET /search"))
+    assert DIALECT.claims(make.span(1, attributes, name="vector search"))
