@@ -38,9 +38,10 @@ ScoreKind: TypeAlias = Literal["similarity", "distance", "unknown"]
 _SIMILARITIES = ("relevance_score", "similarity", "relevance", "certainty", "rerank_score", "similarity_score")
 _SCORES: Mapping[str, ScoreKind] = {
     **dict.fromkeys(_SIMILARITIES, "similarity"),
-    **dict.fromkeys(("distance", "_distance"), "distance"),
     "score": "unknown",
+    **dict.fromkeys(("distance", "_distance"), "distance"),
 }
+"""In order of preference: beside a distance the score is what the app goes by."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,3 +204,12 @@ def test_content_in_parts() -> None:
     found = documents([{"content": [{"text": "A"}, {"text": "B"}], "metadata": {"id": "a"}}], trusted=True)
     assert found is not None
     assert [("a", "A\nB")] == [(citation.id, citation.content) for citation in found.citations]
+
+
+def test_a_score_beside_a_distance() -> None:
+    """The score is what the app went by; a distance counts where there is none."""
+    found = documents(
+        [{"id": "a", "text": "A", "score": 0.7, "distance": 0.3}, {"id": "b", "text": "B", "distance": 0.3}]
+    )
+    assert found is not None
+    assert [(0.7, "unknown"), (0.3, "distance")] == [(c.score, c.score_kind) for c in found.citations]
