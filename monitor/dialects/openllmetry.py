@@ -165,7 +165,7 @@ DIALECT = Convention(
     name=NAME,
     priority=112,
     url="https://github.com/traceloop/openllmetry/tree/main/packages/opentelemetry-semantic-conventions-ai",
-    versions="0.33 to 0.62, traceloop-sdk and single instrumentors",
+    versions="0.26 to 0.62, traceloop-sdk and single instrumentors",
     setup=Setup(
         lines=('pip install traceloop-sdk\nTraceloop.init(app_name="shop", api_endpoint="http://rag-monitor:4318")'),
         remark="leave TRACELOOP_TRACE_CONTENT unset",
