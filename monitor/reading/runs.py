@@ -163,6 +163,8 @@ def completion(  # noqa: PLR0911 -- one return per shape
 def maker(value: AttributeValue, *, only: bool = False, depth: int = 0) -> str | None:
     """Return the model that made the last message in a value, as LangChain notes it; `only`: of a single message.
 
+    LlamaIndex and Genkit keep the provider's reply beside the message, as `raw`.
+
     >>> maker({"messages": [{"type": "ai", "content": "So.", "response_metadata": {"model_name": "m-1"}}]})
     'm-1'
     """
@@ -174,6 +176,9 @@ def maker(value: AttributeValue, *, only: bool = False, depth: int = 0) -> str |
     noted = (held.get("response_metadata") or held.get("_meta")) if is_mapping(held) else None
     if is_mapping(noted):
         return text(noted, "model_name", "model")
+    raw = value.get("raw")
+    if is_mapping(raw) and raw.get("model"):
+        return text(raw, "model")
     inner = () if only else [value[key] for key in _MADE if value.get(key)] or _replying(value)
     return next((found for one in inner if (found := maker(one, depth=depth + 1))), None)
 

@@ -227,6 +227,12 @@ def test_an_embedding(make: Make, given: AttributeValue, query: str | None) -> N
     assert query == step(make, Role.EMBEDDING, given).retrieval_query
 
 
+def test_the_maker_in_the_reply_of_a_provider() -> None:
+    """The reply that stands beside a message names the model."""
+    assert "m-1" == maker({"message": {"role": "assistant", "content": "So."}, "raw": {"id": "c", "model": "m-1"}})
+    assert maker({"message": {"role": "assistant", "content": "So."}, "raw": None}) is None
+
+
 def test_the_maker_of_a_message() -> None:
     """LangChain notes the model with the message; an earlier turn's message does not count."""
     noted: dict[str, AttributeValue] = {**AI, "kwargs": {"content": "So.", "response_metadata": {"model_name": "m-2"}}}
