@@ -23,8 +23,9 @@ PARSER_VERSION = 2
 _FENCE = "```"
 _LONGEST = 200_000
 _LONGEST_REFUSAL = 600
-_THINKING = re.compile(r"\s*<think(?:ing)?>", re.IGNORECASE)
-_THOUGHT = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_TAGS = r"(?:think|thinking|thoughts?|reasoning|reflection|analysis|scratchpad)"
+_THINKING = re.compile(rf"\s*(?:<{_TAGS}>|\[think\]|<\|channel\|>analysis)", re.IGNORECASE)
+_THOUGHT = re.compile(rf"</{_TAGS}>|\[/think\]|<\|channel\|>final(?:<\|message\|>)?", re.IGNORECASE)
 
 
 def incomplete(reply: Reply) -> Reason | None:
@@ -68,7 +69,9 @@ def spoken(reply: Reply) -> str:
         UnreadableReply: with reason `empty` or `reasoning_only`.
     """
     text = reply.text
-    if _THINKING.match(text):
+    # Some templates open the reasoning themselves, so that only its end is in the reply.
+    half = not text.lstrip().startswith(("{", _FENCE)) and _THOUGHT.search(text)
+    if half or _THINKING.match(text):
         # The last closing tag: text under judgement may hold one, and what it is followed by there is no verdict.
         thought = list(_THOUGHT.finditer(text))
         text = text[thought[-1].end() :] if thought else ""

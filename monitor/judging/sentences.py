@@ -18,6 +18,9 @@ _STOP = re.compile(rf"[。！？｡．।॥؟۔։።။។](?:[{_CLOSERS}])*|[.
 _INITIAL = re.compile(r"(?:^|[\s(\"'“.])[^\W\d_]\.$")
 _ORDINAL = re.compile(r"(?:^|\s)\d{1,3}\.$")
 _LAST_WORD = re.compile(r"([^\s(\"'“]+)\.$")
+_UNSTOPPED = re.compile("[\u0e00-\u0eff]")
+_BETWEEN_CLAUSES = re.compile("(?<=[\u0e00-\u0eff])[ \t]+(?=[\u0e00-\u0eff])")
+_LONG_CLAUSES, _SHORTEST_CLAUSES = 120, 50
 # Chat is often written without capitals; a longer word in front of the stop is seldom an abbreviation.
 _SHORTEST_LAST_WORD = 4
 _ABBREVIATIONS = frozenset(
@@ -54,7 +57,22 @@ def _pieces(text: str) -> Iterator[str]:
             yield part.strip()
         else:
             for line in _logical_lines(part):
-                yield from _sentences(line)
+                for sentence in _sentences(line):
+                    yield from _clauses(sentence)
+
+
+def _clauses(sentence: str) -> Iterator[str]:
+    """Cut what Thai and Lao write without stops at its spaces, which end clauses there, but not around numbers."""
+    if len(sentence) < _LONG_CLAUSES or 2 * len(_UNSTOPPED.findall(sentence)) < len(sentence):
+        yield sentence
+        return
+    held = ""
+    for clause in _BETWEEN_CLAUSES.split(sentence):
+        held = f"{held} {clause}" if held else clause
+        if len(held) >= _SHORTEST_CLAUSES:
+            yield held
+            held = ""
+    yield held
 
 
 def _logical_lines(text: str) -> Iterator[str]:

@@ -91,6 +91,9 @@ def test_without_a_score(
     (answer,) = _play(case, metric, judge_server, new_judge())
     assert _REASONS[case["expect"]["status"]] == answer.result
     assert len(case["script"]) == len(judge_server.asked)
+    if isinstance(last := case["script"][-1]["body"], dict) and "choices" in last:
+        message = last["choices"][0]["message"]
+        assert (message["content"] or message["refusal"]) == answer.exchange.reply
 
 
 @pytest.mark.parametrize("name", ["J05", "J08", "J10", "J11"])

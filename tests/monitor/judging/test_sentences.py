@@ -51,3 +51,16 @@ def test_more_than_the_limit() -> None:
 def test_nothing_is_lost(text: str) -> None:
     """Every letter and digit of the text is in its sentences, in order."""
     assert [c for c in text if c.isalnum()] == [c for s in split(text) for c in s if c.isalnum()]
+
+
+def test_thai() -> None:
+    """Thai writes no stops: a long answer is cut at the spaces between its clauses, a short one and its numbers not."""
+    clause = "การคืนเงินจะดำเนินการภายใน 14 วันหลังจากได้รับสินค้าคืนแล้ว"
+    assert (clause,) == split(clause)
+    assert (clause, clause, "ขอบคุณค่ะ") == split(f"{clause} {clause} ขอบคุณค่ะ")
+
+
+def test_long_text_of_other_scripts_is_left_whole() -> None:
+    """Only scripts without stops are cut at spaces."""
+    text = "one word after another and " * 20
+    assert (text.strip(),) == split(text)
