@@ -48,6 +48,8 @@ async def main(file: str) -> None:
         await stack.enter_async_context(Server(pages, host="127.0.0.1", port=settings.web.port, where="web"))
         await stack.enter_async_context(vitals)
 
+        pace = rollup.Pace(settings.rollup.lateness)
+
         def assembling(at: datetime) -> int:
             return assemble.tick(
                 store,
@@ -62,7 +64,7 @@ async def main(file: str) -> None:
             return sample.tick(store, settings.sample, rubrics=(), proxy=None, now=at)
 
         def rolling_up(_: datetime) -> int:
-            return rollup.tick(store, settings.rollup, rubrics=())
+            return rollup.tick(store, settings.rollup, rubrics=(), pace=pace)
 
         ticks = (
             Tick(name="assemble", every=settings.assemble.every, run=threaded(assembling)),

@@ -140,6 +140,7 @@ def _ticks(
     parts: Parts, channels: Mapping[str, Channel], publisher: GrafanaPublisher | None, vitals: Vitals
 ) -> tuple[Tick, ...]:
     settings, store = parts.settings, parts.store
+    pace = rollup.Pace(settings.rollup.lateness)
 
     async def alerting(now: datetime) -> int:
         moved = await asyncio.to_thread(alert.tick, store, settings.alert, channels=tuple(channels), now=now)
@@ -174,7 +175,7 @@ def _ticks(
         Tick(
             name="rollup",
             every=settings.rollup.every,
-            run=_threaded(lambda _: rollup.tick(store, settings.rollup, rubrics=parts.rubrics)),
+            run=_threaded(lambda _: rollup.tick(store, settings.rollup, rubrics=parts.rubrics, pace=pace)),
         ),
         Tick(
             name="detect",

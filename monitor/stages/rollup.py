@@ -2,28 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import TypeAlias
 
 from monitor.model import Rubric
 from monitor.settings import RollupSettings
-from monitor.stores import SeriesStore
+from monitor.stores import SeriesStore, Window
 
 _BATCH = 24
 """Windows asked for at a time: a day of one app."""
+_REST = 9
+"""Times as long as it took: recomputing one window takes a tenth of the time at most."""
+
+_Key: TypeAlias = tuple[str, str, datetime]
 
 
-def tick(store: SeriesStore, settings: RollupSettings, *, rubrics: Sequence[Rubric]) -> int:
-    """Recompute all changed windows, oldest first, and return the number of rows written.
+class Pace:
+    """When a window may be recomputed again: one of a million turns takes a minute, and changes all the time.
+
+    It rests no longer than a third of `lateness`, so that it is up to date when it counts as closed.
+    """
+
+    def __init__(self, lateness: timedelta, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self._longest = lateness.total_seconds() / 3
+        self._rests: dict[_Key, float] = {}
+
+    def due(self, window: Window) -> bool:
+        """Return whether the window has rested."""
+        return self._rests.get(_key(window), 0.0) <= self.clock()
+
+    def rolled_up(self, window: Window, *, took: float) -> None:
+        """Let the window rest after work of `took` seconds."""
+        now = self.clock()
+        self._rests = {key: until for key, until in self._rests.items() if until > now}
+        self._rests[_key(window)] = now + min(_REST * took, self._longest)
+
+
+def tick(store: SeriesStore, settings: RollupSettings, *, rubrics: Sequence[Rubric], pace: Pace | None = None) -> int:
+    """Recompute all changed windows that have rested, oldest first, and return the number of rows written.
 
     Doing it again writes nothing. A window that changes meanwhile waits for the next tick, so senders that never pause
     cannot keep this one from returning.
     """
     written = 0
-    done: set[tuple[str, str, object]] = set()
+    done: set[_Key] = set()
     while True:
-        changed = store.changed_windows(_BATCH)
-        fresh = [w for w in changed if (w.app, w.environment, w.start) not in done]
+        changed = store.changed_windows(_BATCH + len(done))
+        fresh = [window for window in changed if _key(window) not in done]
         if not fresh:
             return written
-        written += store.roll_up(fresh, rubrics=rubrics, length=settings.window)
-        done |= {(w.app, w.environment, w.start) for w in fresh}
+        if pace is None:
+            written += store.roll_up(fresh, rubrics=rubrics, length=settings.window)
+        else:
+            for window in filter(pace.due, fresh):
+                began = pace.clock()
+                written += store.roll_up([window], rubrics=rubrics, length=settings.window)
+                pace.rolled_up(window, took=pace.clock() - began)
+        done |= {_key(window) for window in fresh}
+
+
+def _key(window: Window) -> _Key:
+    return window.app, window.environment, window.start

@@ -167,3 +167,54 @@ def test_a_window_that_never_stops_changing_does_not_hold_the_tick(store: SqlSto
     assert rollup.tick(busy, SETTINGS, rubrics=[RUBRIC]) == 1  # type: ignore[arg-type]
     assert busy.rounds == 1
     assert len(store.changed_windows(10)) == 1
+
+
+def test_large_windows_rest(store: SqlStore) -> None:
+    """A window that took two seconds rests for eighteen, however often it changes; others are not held up by it."""
+    now = 100.0
+
+    class Slow:
+        """The store, with a clock that goes on by two seconds for the first hour."""
+
+        changed_windows = staticmethod(store.changed_windows)
+
+        def roll_up(self, windows: Sequence[Window], *, rubrics: Sequence[Rubric], length: timedelta) -> int:
+            nonlocal now
+            now += 2 if windows[0].start == START else 0
+            return store.roll_up(windows, rubrics=rubrics, length=length)
+
+    pace = rollup.Pace(timedelta(minutes=15), clock=lambda: now)
+
+    def rolled_up(number: int) -> int:
+        capture(store, [turn(number), turn(1000 + number, hour=1)])
+        return rollup.tick(Slow(), SETTINGS, rubrics=[RUBRIC], pace=pace)  # type: ignore[arg-type]
+
+    assert 2 == rolled_up(0)
+    now += 17
+    assert 1 == rolled_up(1)
+    now += 2
+    assert 2 == rolled_up(2)
+    assert (3, 3) == tuple(row.sums.turns for row in windows(store).values())
+
+
+def test_rests_end_before_windows_close(store: SqlStore) -> None:
+    """However long a window took, it rests for a third of the lateness at most."""
+    capture(store, [turn(0)])
+    (window,) = store.changed_windows(1)
+    now = 0.0
+    pace = rollup.Pace(timedelta(minutes=15), clock=lambda: now)
+    pace.rolled_up(window, took=600)
+    now = 299
+    assert not pace.due(window)
+    now = 300
+    assert pace.due(window)
+
+
+def test_resting_windows_hide_no_other(store: SqlStore) -> None:
+    """More resting windows than are asked for at once do not keep a later one waiting."""
+    capture(store, [turn(i, hour=i) for i in range(40)])
+    pace = rollup.Pace(timedelta(minutes=15))
+    for window in store.changed_windows(40):
+        pace.rolled_up(window, took=60)
+    capture(store, [turn(50, hour=50)])
+    assert 1 == rollup.tick(store, SETTINGS, rubrics=[RUBRIC], pace=pace)
