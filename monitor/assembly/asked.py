@@ -107,12 +107,21 @@ def _history(
     certain = _first(step for step in material.wrappers() if "history" not in step.unsure)
     if certain is not None:
         return certain
-    prompted = _before_question(asking.messages or (), query, contents) if asking is not None else ()
+    prompted = _prompted(material, asking, query, contents) if asking is not None else ()
     printed = _up_to(query, _first(material.wrappers()) or ())
     answered = any(m.role == "assistant" for m in prompted)
     same = [m.content for m in printed] == [m.content for m in prompted]
     # Some agents put everything into the prompt in the user's name, and print who said it.
     return printed if not prompted or (same and not answered) else prompted
+
+
+def _prompted(material: Material, asking: Call, query: str | None, contents: Sequence[str]) -> tuple[Message, ...]:
+    """What stands before the question in a prompt; in an agent's loop, before what its first call was asked."""
+    found = _before_question(asking.messages or (), query, contents)
+    first = next((call for call in material.calls if query and query in (call.last_user or "")), asking)
+    begun = _before_question(first.messages or (), query, contents)
+    goes_on = found[: len(begun)] == begun and found[len(begun) : len(begun) + 1]
+    return begun if goes_on and goes_on[0].content == first.last_user else found
 
 
 def _up_to(query: str | None, history: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -144,7 +144,8 @@ def _any_model(material: Material) -> str | None:
     named = next((call.model for call in backwards if call.model), None)
     if named is None:
         named = next((step.model for step in reversed(tuple(material.wrappers())) if step.model), None)
-    return named or next((call.request_model for call in backwards if call.request_model), None)
+    requested = [call.request_model for call in backwards] + [step.request_model for step in material.wrappers()]
+    return named or next((model for model in requested if model), None)
 
 
 def _total(numbers: Iterable[int | None]) -> int | None:

@@ -14,7 +14,7 @@ from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import documents
 from monitor.reading.json_text import parse, unwrap
 from monitor.reading.messages import Said, before_last_user, conversation, heard, said
-from monitor.reading.payload import asked, tidy
+from monitor.reading.payload import Answered, Asked, answered, asked, tidy
 from monitor.spans import Attributes, AttributeValue, Event, Role, Span, Step
 
 NAME = "genai"
@@ -134,11 +134,41 @@ def _agent(step: Step, attributes: Attributes) -> Step:
     if not given and not made:
         given, made = _from_events(step.span.events, MESSAGE_EVENTS), _choices(step.span.events)
     earlier, last = before_last_user(given)
-    history = conversation(earlier)
-    query = last.content.strip() or None if last else None
+    ask = Asked(query=last.content.strip() or None if last else None, history=conversation(earlier) or None)
+    ask = _inside(ask)
     response = next((found for m in reversed(made) if m.role == "assistant" and (found := tidy(m.content))), None)
-    flags = step.flags | {"truncated"} if cut else step.flags
-    return replace(step, query=query, history=history or None, response=response, flags=flags)
+    answer = answered(_structured(response)) if step.role is Role.CHAIN else Answered()
+    failed = _failed(attributes)
+    return replace(
+        step,
+        query=ask.query,
+        history=ask.history,
+        response=None if failed else answer.response or response,
+        documents=answer.documents or ask.documents,
+        error=step.error or ("error" if failed else None),
+        flags=step.flags | {"truncated"} if cut else step.flags,
+    )
+
+
+def _inside(ask: Asked) -> Asked:
+    """Instrumentations of frameworks write a state, or a list of messages, as the JSON text of one message."""
+    inner = asked(_structured(ask.query))
+    if inner.query is None:
+        return ask
+    return replace(inner, history=inner.history or ask.history)
+
+
+def _structured(text: str | None) -> AttributeValue:
+    parsed = parse(text) if text is not None else None
+    value = parsed.value if parsed is not None else None
+    return value if is_mapping(value) or (is_sequence(value) and value and all(map(is_mapping, value))) else None
+
+
+def _failed(attributes: Attributes) -> bool:
+    """Whether a message that was made ends with the finish reason `error`."""
+    reasons, made = attributes.get("gen_ai.response.finish_reasons"), unwrap(attributes.get(OUTPUT))
+    ends = [m.get("finish_reason") for m in made if is_mapping(m)] if is_sequence(made) else []
+    return "error" in ends or (is_sequence(reasons) and "error" in reasons)
 
 
 def _retrieval(step: Step, attributes: Attributes) -> Step:

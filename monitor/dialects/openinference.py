@@ -16,7 +16,7 @@ from monitor.reading.json_text import parse
 from monitor.reading.messages import Said, heard, said
 from monitor.reading.payload import answered, asked, tidy
 from monitor.reading.reprs import literal
-from monitor.reading.runs import tool_result
+from monitor.reading.runs import prompt, tool_result
 from monitor.spans import Attributes, AttributeValue, Role, Span, Step
 
 NAME = "openinference"
@@ -49,6 +49,7 @@ ROLES = {
 INPUT, OUTPUT = "input.value", "output.value"
 INPUT_MESSAGES, OUTPUT_MESSAGES = "llm.input_messages.", "llm.output_messages."
 RETRIEVED, RERANKED = "retrieval.documents.", "reranker.output_documents."
+_CONVERSATION = ("messages", "prompt")
 _SPOKEN = "First Token Stream Event"
 _STREAMED = re.compile(r"stream", re.IGNORECASE)
 """Spans are named after the method called: `bedrock.converse_stream`, `MessagesStream`, `OpenAI.astream_chat`."""
@@ -113,6 +114,8 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
     if not given:
         given = said(_value(attributes, INPUT, "input.mime_type")[0])
     settings = mapping(attributes, "llm.invocation_parameters")
+    if not given and not settings.keys().isdisjoint(_CONVERSATION):  # early ones of Bedrock take the whole request
+        given = prompt(settings)
     named = text(attributes, "llm.model_name")
     answering = output is not None or any(m.tool_calls for m in made)
     streams = (
@@ -207,8 +210,9 @@ def _message(item: Item) -> Said:
     for part in flattened(fields, "message.contents.").get("message.contents.", ()):
         kind = text(part.fields, "message_content.type") or "text"
         contents.append({"type": kind, "text": visible(part.fields, "message_content.text")})
-    body: AttributeValue = visible(fields, "message.content") or contents
-    role = text(fields, "message.role") or "user"
+    # The first instrumentor of Groq left `message.` out.
+    body: AttributeValue = visible(fields, "message.content", "content") or contents
+    role = text(fields, "message.role", "role") or "user"
     if role.lower().startswith("tool"):
         role = "tool"  # smolagents says tool-call and tool-response
     (message,) = said({"role": role, "content": body})

@@ -132,6 +132,34 @@ def test_an_agent_that_goes_on_as_the_user(make: Make, turns: Turns) -> None:
     assert ("Why is it so?", ()) == (turn.query, turn.history)
 
 
+def test_the_loop_of_an_agent(make: Make, turns: Turns) -> None:
+    """The calls of a loop begin alike; what the first one was asked is not what was said before."""
+    task, final = ("user", "New task:\nWhy is it so?"), ("user", "Now answer the task: Why is it so?")
+    loop = [task, ("assistant", "Called a tool"), ("user", "Observation: none"), final]
+    calls = [
+        make.call(2, [task], "Called a tool", parent=1),
+        make.call(3, loop, "So.", parent=1, at=0.5, lasts=0.1),
+    ]
+    (turn,) = turns([make.chain(1, "Why is it so?", "So."), *calls])
+    assert ("Why is it so?", ()) == (turn.query, turn.history)
+
+
+def test_a_question_asked_again(make: Make, turns: Turns) -> None:
+    """The same question earlier in the conversation was said before."""
+    said = [("user", "Why is it so?"), ("assistant", "Hm."), ("user", "Why is it so?")]
+    (turn,) = turns([make.chain(1, "Why is it so?", "So."), make.call(2, said, "So.", parent=1)])
+    assert ["Why is it so?", "Hm."] == [m.content for m in turn.history]
+
+
+def test_the_model_that_an_agent_asks_for(make: Make, turns: Turns) -> None:
+    """Without calls of a model, the one that the agent was given is named."""
+    agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.request.model": "m-1"}
+    said = '[{"role": "%s", "parts": [{"type": "text", "content": "%s"}]}]'
+    agent |= {"gen_ai.input.messages": said % ("user", "Why?"), "gen_ai.output.messages": said % ("assistant", "So.")}
+    (turn,) = turns([make.span(1, agent)])
+    assert ("Why?", "So.", "m-1") == (turn.query, turn.response, turn.model)
+
+
 def test_roles_that_an_agent_prints(make: Make, turns: Turns) -> None:
     """Who said what is told by the agent where the prompt has all of it in the user's name."""
     value = """{"messages": ["source='user' content='Hi there'", "source='bot' content='Hello!'",

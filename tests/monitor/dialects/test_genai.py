@@ -238,6 +238,39 @@ def test_an_agent(make: Make) -> None:
     assert ("Why?", HEARD[:2], "So.", "support") == (read.query, read.history, read.response, read.facets["agent"])
 
 
+def test_a_workflow_told_as_one_message(make: Make) -> None:
+    """A framework's state in, and its result, may be the JSON text of one message each."""
+
+    def message(role: str, text: str) -> str:
+        return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}])
+
+    read = step(
+        make,
+        {
+            "gen_ai.operation.name": "invoke_workflow",
+            "gen_ai.input.messages": message("user", '{"question": "Why?"}'),
+            "gen_ai.output.messages": message("assistant", '{"context": [{"id": "k", "text": "A."}], "answer": "So."}'),
+        },
+    )
+    assert ("Why?", "So.", ["k"]) == (read.query, read.response, [c.id for c in read.documents or ()])
+
+
+def test_a_list_of_messages_told_as_one(make: Make) -> None:
+    """An agent's list of messages may be the JSON text of one."""
+    said = [("user", "Hi"), ("assistant", "Hello!"), ("user", "Why?")]
+    text = json.dumps([{"role": role, "content": content, "name": None} for role, content in said])
+    given = json.dumps([{"role": "user", "parts": [{"type": "text", "content": text}]}])
+    read = step(make, {"gen_ai.operation.name": "invoke_agent", "gen_ai.input.messages": given})
+    assert ("Why?", [m for _, m in said[:2]]) == (read.query, [m.content for m in read.history or ()])
+
+
+def test_an_agent_that_ended_in_an_error(make: Make) -> None:
+    """A message that was finished by an error is none."""
+    made = '[{"role": "assistant", "parts": [{"type": "text", "content": "Failed."}], "finish_reason": "error"}]'
+    read = step(make, {"gen_ai.operation.name": "invoke_agent", "gen_ai.output.messages": made})
+    assert (None, "error") == (read.response, read.error)
+
+
 def test_a_retrieval(make: Make) -> None:
     """Retrieval spans give ids and scores, where a score may be null."""
     read = step(

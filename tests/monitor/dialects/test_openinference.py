@@ -161,6 +161,28 @@ def test_the_model_of_a_raw_reply(make: Make) -> None:
     assert ("So.", "m-2") == (read.response, read.model)
 
 
+def test_messages_without_their_prefix(make: Make) -> None:
+    """The first instrumentor of Groq flattened messages without `message.`."""
+    attributes: Attributes = {
+        "llm.input_messages.0.role": "system",
+        "llm.input_messages.0.content": "Be kind.",
+        "llm.input_messages.1.role": "user",
+        "llm.input_messages.1.content": "Why?",
+        "output.value": "So.",
+    }
+    assert [("system", "Be kind."), ("user", "Why?")] == [
+        (m.role, m.content) for m in step(make, "LLM", attributes).messages or ()
+    ]
+
+
+def test_a_request_among_its_settings(make: Make) -> None:
+    """Early instrumentors of Bedrock have the whole request as invocation parameters, and nothing else of it."""
+    request = '{"max_tokens": 9, "system": "Be kind.", "messages": [{"role": "user", "content": "Why?"}]}'
+    read = step(make, "LLM", {"llm.invocation_parameters": request, "llm.model_name": "m", "output.value": "None"})
+    assert (Message(role="system", content="Be kind."), Message(role="user", content="Why?")) == read.messages
+    assert read.output is None
+
+
 def test_tool_traffic_by_other_names(make: Make) -> None:
     """Smolagents' roles `tool-call` and `tool-response` are no words of the user."""
     messages: Attributes = {
