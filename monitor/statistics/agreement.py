@@ -94,7 +94,7 @@ def sign_test(more: int, fewer: int) -> float:
     """
     of = more + fewer
     tail = sum(math.comb(of, count) for count in range(min(more, fewer) + 1))
-    return min(1.0, 2 * tail / 2**of)
+    return min(1.0, 2 * tail / (1 << of))
 
 
 def _kappa(hits: int, alarms: int, missed: int, passed: int) -> float | None:
