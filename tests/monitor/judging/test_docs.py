@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from monitor.judging.coded import NAMES
-from monitor.judging.front_matter import MetricSettings
+from monitor.judging.front_matter import DefectSettings, MetricSettings, PromptSettings
 from monitor.judging.offline import THRESHOLD
 from monitor.judging.prompt_file import locate, read, shipped
 from monitor.model import Reason
@@ -53,3 +53,14 @@ def test_reasons() -> None:
     named = {"no_context", "no_ground_truth", "no_claims", "unreadable", "truncated", "refused", "content_filter"}
     assert named | {"not_supported", "budget"} <= {reason.value for reason in Reason}
     assert all(f"`{name}`" in PAGE for name in named)
+
+
+def test_own_prompt_file(tmp_path: Path) -> None:
+    """The file that the page shows, with its schema, is one that can be used, and its tables name every key."""
+    (prompt,) = re.findall(r"^```markdown\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (schema,) = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (tmp_path / "tone.md").write_text(prompt, encoding="utf-8")
+    (tmp_path / "tone.schema.json").write_text(schema, encoding="utf-8")
+    assert "tone" == read(tmp_path / "tone.md").front.id
+    assert all(f"`{key}`" in PAGE for key in PromptSettings.model_fields)
+    assert all(f"`{key}`" in PAGE for key in DefectSettings.model_fields)
