@@ -135,7 +135,7 @@ def _agent(step: Step, attributes: Attributes) -> Step:
         given, made = _from_events(step.span.events, MESSAGE_EVENTS), _choices(step.span.events)
     earlier, last = before_last_user(given)
     ask = Asked(query=last.content.strip() or None if last else None, history=conversation(earlier) or None)
-    ask = _inside(ask)
+    ask = _inside(ask, state=step.role is Role.CHAIN)
     response = next((found for m in reversed(made) if m.role == "assistant" and (found := tidy(m.content))), None)
     answer = answered(_structured(response)) if step.role is Role.CHAIN else Answered()
     failed = _failed(attributes)
@@ -150,11 +150,12 @@ def _agent(step: Step, attributes: Attributes) -> Step:
     )
 
 
-def _inside(ask: Asked) -> Asked:
+def _inside(ask: Asked, *, state: bool) -> Asked:
     """Instrumentations of frameworks write a state, or a list of messages, as the JSON text of one message."""
-    inner = asked(_structured(ask.query))
+    value = _structured(ask.query)
+    inner = asked(value)
     if inner.query is None:
-        return ask
+        return replace(ask, query=None) if state and value is not None else ask
     return replace(inner, history=inner.history or ask.history)
 
 

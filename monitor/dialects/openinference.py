@@ -79,6 +79,8 @@ def read(span: Span) -> Step:
 
 def _chain(step: Step, attributes: Attributes) -> Step:
     given, given_cut = _value(attributes, INPUT, "input.mime_type")
+    if given is None:
+        given = mapping(attributes, "crew_inputs") or None  # CrewAI until 2025
     made, made_cut = _value(attributes, OUTPUT, "output.mime_type")
     ask, answer = asked(given), answered(made)
     unsure = {"query"} if not ask.query_certain else set()

@@ -26,7 +26,7 @@ _HISTORIES = ("chat_history", "history", "conversation_history", "message_histor
               "chat_messages", "conversation")  # fmt: skip
 _ANSWERS = ("answer", "final_answer", "output", "response", "result", "output_text", "messages", "message", "replies",
             "choices", "candidates", "generations", "answers", "reply", "completion", "generation", "text", "content",
-            "data", "outputs", "update", "return_values", "final_result")  # fmt: skip
+            "data", "outputs", "update", "return_values", "final_result", "raw")  # fmt: skip
 _ALTERNATIVES = ("replies", "answers", "choices", "candidates", "generations")
 _NESTED_ANSWERS = ("answer", "replies", "answers", "response", "final_answer", "output_text")
 _CONTEXTS = ("context", "contexts", "documents", "docs", "source_documents", "retrieved_documents", "passages",

@@ -255,6 +255,16 @@ def test_a_workflow_told_as_one_message(make: Make) -> None:
     assert ("Why?", "So.", ["k"]) == (read.query, read.response, [c.id for c in read.documents or ()])
 
 
+def test_a_workflow_without_a_question(make: Make) -> None:
+    """A state that holds no question is none; what a person tells an agent stays as it is."""
+    given = """[{"role": "user", "parts": [{"type": "text", "content": "{\\"input\\": \\"\\"}"}]}]"""
+    read = [
+        step(make, {"gen_ai.operation.name": operation, "gen_ai.input.messages": given}).query
+        for operation in ("invoke_workflow", "invoke_agent")
+    ]
+    assert [None, '{"input": ""}'] == read
+
+
 def test_a_list_of_messages_told_as_one(make: Make) -> None:
     """An agent's list of messages may be the JSON text of one."""
     said = [("user", "Hi"), ("assistant", "Hello!"), ("user", "Why?")]

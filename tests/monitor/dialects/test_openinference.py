@@ -161,6 +161,20 @@ def test_the_model_of_a_raw_reply(make: Make) -> None:
     assert ("So.", "m-2") == (read.response, read.model)
 
 
+def test_a_crew(make: Make) -> None:
+    """CrewAI's kickoff had its inputs under a key of their own, and answers with what it made raw."""
+    read = step(
+        make,
+        "CHAIN",
+        {
+            "crew_inputs": '{"question": "Why?", "history": [{"role": "user", "content": "Hi"}]}',
+            "output.value": '{"raw": "So.", "pydantic": null, "tasks_output": [{"description": "Answer: Why?"}]}',
+            "output.mime_type": "application/json",
+        },
+    )
+    assert ("Why?", (Message(role="user", content="Hi"),), "So.") == (read.query, read.history, read.response)
+
+
 def test_messages_without_their_prefix(make: Make) -> None:
     """The first instrumentor of Groq flattened messages without `message.`."""
     attributes: Attributes = {
