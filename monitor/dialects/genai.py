@@ -62,6 +62,9 @@ MESSAGE_EVENTS = {
     "gen_ai.tool.message": "tool",
 }
 PROMPT_EVENTS = {"gen_ai.content.prompt": "gen_ai.prompt", "gen_ai.content.completion": "gen_ai.completion"}
+PROMPTS = ("gen_ai.prompt", "gen_ai.content.prompt")
+COMPLETIONS = ("gen_ai.completion", "gen_ai.content.completion")
+"""Whole prompts and answers as span attributes, as Quarkus's LangChain4j and other emitters of 1.2x have them."""
 _FIRST_CHUNK = ("gen_ai.client.operation.time_to_first_chunk", "gen_ai.server.time_to_first_token")
 
 
@@ -113,9 +116,9 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
     given = _instructions(attributes) + messages
     made = _made(attributes)
     if not given:
-        given = _from_events(step.span.events, MESSAGE_EVENTS)
+        given = _from_events(step.span.events, MESSAGE_EVENTS) or _written(attributes, PROMPTS, "user")
     if not made:
-        made = _choices(step.span.events)
+        made = _choices(step.span.events) or _written(attributes, COMPLETIONS, "assistant")
     output = next((found for m in made if (found := tidy(m.content))), None)
     streams = step.streaming or any(key in attributes for key in _FIRST_CHUNK)
     return replace(
@@ -126,6 +129,10 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
         streaming=True if streams else step.streaming,
         flags=step.flags | {"truncated"} if cut else step.flags,
     )
+
+
+def _written(attributes: Attributes, keys: Sequence[str], default: str) -> tuple[Said, ...]:
+    return next((said(unwrap(attributes[key]), default=default) for key in keys if attributes.get(key)), ())
 
 
 def _agent(step: Step, attributes: Attributes) -> Step:
@@ -319,11 +326,12 @@ DIALECT = Convention(
     name=NAME,
     priority=120,
     url="https://opentelemetry.io/docs/specs/semconv/gen-ai/",
-    versions="1.27 to 1.41; opentelemetry-instrumentation-openai-v2 and the -genai- packages",
+    versions="1.27 to 1.41; opentelemetry-instrumentation-openai-v2 and the -genai- packages; JavaScript 0.21",
     setup=Setup(
         lines=(
             "pip install opentelemetry-instrumentation-openai-v2  # or one of its -genai- packages\n"
-            "OpenAIInstrumentor().instrument()"
+            "OpenAIInstrumentor().instrument()\n"
+            "new OpenAIInstrumentation({ captureMessageContent: true })  // JavaScript; give it a logger provider"
         ),
         content="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true",
         remark="export logs too; with OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental say SPAN_ONLY",

@@ -83,10 +83,11 @@ DIALECT = Convention(
     name=NAME,
     priority=22,
     url="https://langfuse.com/integrations/native/opentelemetry",
-    versions="langfuse 3 to 5",
+    versions="langfuse 3 to 5 for Python, 4 and 5 for JavaScript",
     setup=Setup(
         lines=(
-            'pip install langfuse\nLangfuse(base_url="http://rag-monitor:4318", public_key="any", secret_key="any")'
+            'pip install langfuse\nLangfuse(base_url="http://rag-monitor:4318", public_key="any", secret_key="any")\n'
+            'new LangfuseSpanProcessor({ baseUrl: "http://rag-monitor:4318" })  // JavaScript, keys as above'
         ),
         remark="give no mask function that removes input and output",
         session="with propagate_attributes(session_id=..., user_id=...): around each turn",

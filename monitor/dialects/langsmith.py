@@ -75,7 +75,7 @@ DIALECT = Convention(
     name=NAME,
     priority=52,
     url="https://docs.langchain.com/langsmith/trace-with-opentelemetry",
-    versions="langsmith 0.4 to 0.15",
+    versions="langsmith 0.4 to 0.15 for Python, 0.12 for JavaScript",
     setup=Setup(
         lines=(
             "LANGSMITH_TRACING=true LANGSMITH_OTEL_ENABLED=true LANGSMITH_OTEL_ONLY=true\n"

@@ -291,11 +291,12 @@ DIALECT = Convention(
     name=NAME,
     priority=10,
     url="https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md",
-    versions="openinference-semantic-conventions 0.1; instrumentors of 2024 to 2026",
+    versions="openinference-semantic-conventions 0.1; instrumentors of 2024 to 2026 for Python and JavaScript",
     setup=Setup(
         lines=(
             "pip install openinference-instrumentation-langchain  # or -openai, -llama-index, -haystack, -dspy\n"
-            "LangChainInstrumentor().instrument(tracer_provider=provider)"
+            "LangChainInstrumentor().instrument(tracer_provider=provider)\n"
+            "new LangChainInstrumentation().manuallyInstrument(callbackManagerModule)  // JavaScript; -openai, -vercel"
         ),
         remark="leave OPENINFERENCE_HIDE_INPUTS and OPENINFERENCE_HIDE_OUTPUTS unset",
         session="with using_attributes(session_id=..., user_id=...): around each turn",

@@ -165,9 +165,12 @@ DIALECT = Convention(
     name=NAME,
     priority=112,
     url="https://github.com/traceloop/openllmetry/tree/main/packages/opentelemetry-semantic-conventions-ai",
-    versions="0.26 to 0.62, traceloop-sdk and single instrumentors",
+    versions="0.26 to 0.62, traceloop-sdk and single instrumentors; JavaScript 0.27",
     setup=Setup(
-        lines=('pip install traceloop-sdk\nTraceloop.init(app_name="shop", api_endpoint="http://rag-monitor:4318")'),
+        lines=(
+            'pip install traceloop-sdk\nTraceloop.init(app_name="shop", api_endpoint="http://rag-monitor:4318")\n'
+            'traceloop.initialize({ appName: "shop", baseUrl: "http://rag-monitor:4318" })  // JavaScript'
+        ),
         remark="leave TRACELOOP_TRACE_CONTENT unset",
         session='Traceloop.set_association_properties({"session_id": ..., "user_id": ...})',
         documents="decorate the function that retrieves with @task and return the documents",

@@ -125,7 +125,7 @@ def _embedding(step: Step, attributes: Attributes) -> Step:
 
 
 def _rerank(step: Step, attributes: Attributes) -> Step:
-    """`ai.ranking` says which of `ai.documents` were kept, in which order and how relevant; release 6 says so inside."""
+    """`ai.ranking` says which of `ai.documents` were kept, in which order and how relevant; release 6 tells inside."""
     listed = _each(attributes.get("ai.documents"))
     kept: list[AttributeValue] = []
     for place in _each(attributes.get("ai.ranking")):

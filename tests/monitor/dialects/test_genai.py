@@ -362,3 +362,11 @@ def test_a_tool_told_by_events(make: Make, result: str) -> None:
     ]
     read = DIALECT.read(make.span(1, {"gen_ai.operation.name": "execute_tool"}, events=events))
     assert ("mill", (Citation(id="k", content="A mill.", rank=1),)) == (read.retrieval_query, read.documents)
+
+
+@pytest.mark.parametrize("prefix", ["gen_ai", "gen_ai.content"])
+def test_a_prompt_as_an_attribute(make: Make, prefix: str) -> None:
+    """Some emitters write prompt and answer as one attribute each, as text or as messages."""
+    written = {f"{prefix}.prompt": '[{"role": "user", "content": "Why?"}]', f"{prefix}.completion": "So."}
+    read = DIALECT.read(make.span(1, {"gen_ai.operation.name": "chat", **written}))
+    assert ([("user", "Why?")], "So.") == ([(m.role, m.content) for m in read.messages or ()], read.output)
