@@ -153,7 +153,7 @@ def test_badly_compressed(running: Running, coding: str, body: bytes, status: in
 def test_large_compressed(
     running: Running, make_request: MakeRequest, coding: str, pack: Callable[[bytes], bytes]
 ) -> None:
-    """A large body is unpacked beside the event loop, as a small one is in it, and so are its errors told."""
+    """A body that takes long to unpack is kept, and one that is cut short is the sender's mistake."""
     packed = pack(make_request(text=os.urandom(20_000).hex()).SerializeToString())
     assert len(packed) > 20_000
     assert 200 == running.post(packed, headers={"Content-Encoding": coding}).status
