@@ -46,12 +46,16 @@ def _query(material: Material, asking: Call | None, contents: Sequence[str]) -> 
     for step in material.wrappers():
         if step.query is not None:
             return step.query, step.flags & {"input_truncated"}
-    for role in (None, Role.EMBEDDING):
-        searched = material.searches if role is None else (s for s in material.steps if s.role is role)
+    for role in (None, Role.EMBEDDING, Role.TOOL):
+        searched = material.searches if role is None else (s for s in material.steps if s.role is role and _found(s))
         text = next((step.retrieval_query for step in searched if step.retrieval_query), None)
         if text is not None:
             return text, frozenset({"query_from_retrieval"})
     return None, none
+
+
+def _found(step: Step) -> bool:
+    return step.role is not Role.TOOL or step.documents is not None
 
 
 def _as_asked(

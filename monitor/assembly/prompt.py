@@ -6,6 +6,7 @@ stands in it, a marker such as `Question:`, or what is left without the document
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -147,8 +148,14 @@ def templated(messages: Sequence[Message]) -> bool:
 
 
 def occurs(content: str, prompt: str) -> bool:
-    """Return whether a document stands in a flattened prompt, judged by its beginning."""
-    return flat(content[: 4 * _HEAD])[:_HEAD] in prompt
+    """Return whether a document stands in a flattened prompt, judged by its beginning; also inside JSON."""
+    start = content[: 4 * _HEAD]
+    if flat(start)[:_HEAD] in prompt:
+        return True
+    if "\\" not in prompt:
+        return False
+    # Results of tools are JSON text: line breaks, quotation marks and, by Python, letters beyond ASCII are escaped.
+    return any(flat(json.dumps(start, ensure_ascii=plain)[1:-1])[:_HEAD] in prompt for plain in (False, True))
 
 
 def passages(messages: Sequence[Message], ids: Sequence[str]) -> dict[str, str]:

@@ -197,11 +197,19 @@ def _reason_against(unit: Unit) -> str | None:
     """Why a unit is no turn, None when it is one."""
     if Role.LLM in unit.roles and not unit.roles & (WRAPPERS | {Role.RETRIEVAL, Role.RERANK}):
         return "tool_call_only" if _only_chooses_tools(unit) else "rewrite_only" if _only_rewrites(unit) else None
-    if unit.roles & _SPEAKING or _asked_and_ended(unit) or _failed_unseen(unit.head):
+    if unit.roles & _SPEAKING or _asked_and_ended(unit) or _failed_unseen(unit.head) or _agent_searched(unit):
         return None
     if unit.roles & WRAPPERS:
         return "ingestion" if Role.EMBEDDING in unit.roles else "no_turn"
     return "tool_only" if Role.TOOL in unit.roles else "embedding_only"
+
+
+def _agent_searched(unit: Unit) -> bool:
+    """Whether an agent looked for documents; its model's client may not be instrumented."""
+    if not {Role.AGENT, Role.TOOL} <= unit.roles:
+        return False
+    tools = islice((node for node in walk(*unit.roots) if node.role is Role.TOOL), _LOOKED_AT)
+    return any(step.documents is not None and step.retrieval_query for node in tools if (step := node.step))
 
 
 def _failed_unseen(node: Node) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -333,6 +334,32 @@ def test_used_documents(make: Make, turns: Turns) -> None:
         make.call(3, [("system", f"Context:\n{PUMP}"), ("user", "Is the pump covered?")], "Yes.", parent=1, at=1),
     ]
     assert [True, False] == [citation.used for citation in turns(spans)[0].citations]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_used_documents_inside_json(make: Make, turns: Turns, *, plain: bool) -> None:
+    """What a tool found stands in the prompt as JSON, its line breaks and quotation marks escaped."""
+    text = 'Keep it between 5 and 20 °C:\n - never store it "empty"\n - recharge it every 60 days'
+    found = json.dumps([{"id": "a", "content": text}], ensure_ascii=plain)
+    tool = make.span(
+        2, {"openinference.span.kind": "TOOL", "tool.name": "search", "output.value": found}, parent=1, lasts=0.1
+    )
+    (turn,) = turns(
+        [make.chain(1, "Why?", "So."), tool, make.call(3, [("user", "Why?"), ("tool", found)], "So.", parent=1, at=0.5)]
+    )
+    assert [("a", True)] == [(c.id, c.used) for c in turn.citations or ()]
+
+
+def test_an_agent_whose_model_is_not_seen(make: Make, turns: Turns) -> None:
+    """An agent that looked for documents has a turn, though its model's client is not instrumented."""
+    tool = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.call.arguments": '{"query": "Why?"}',
+        "gen_ai.tool.call.result": '[{"id": "a", "content": "A mill."}]',
+    }
+    (turn,) = turns([make.span(1, {"gen_ai.operation.name": "invoke_agent"}), make.span(2, tool, parent=1)])
+    assert ("Why?", None, ["a"]) == (turn.query, turn.response, [c.id for c in turn.citations or ()])
+    assert {"no_content", "query_from_retrieval"} <= turn.flags
 
 
 def test_a_prompt_recorded_without_context(make: Make, turns: Turns) -> None:
