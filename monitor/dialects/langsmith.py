@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from monitor.reading.attributes import integer, is_mapping, mapping
+from monitor.reading.attributes import integer, is_mapping, mapping, text
 from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.failure import exception
 from monitor.reading.naming import component
@@ -38,6 +38,8 @@ ROLES = {
     "parser": Role.NOISE,
 }
 INPUT, OUTPUT = "gen_ai.prompt", "gen_ai.completion"
+TOOL_NAMES = ("gen_ai.tool.name", "ai.toolCall.name")
+"""LangSmith's exporter adds its attributes to the spans of the Vercel AI SDK, which are named for the operation."""
 _OUTPUT = {"output"}
 
 
@@ -68,6 +70,8 @@ def read(span: Span) -> Step:
         input_tokens=step.input_tokens if step.input_tokens is not None else integer(usage, "input_tokens"),
         output_tokens=step.output_tokens if step.output_tokens is not None else integer(usage, "output_tokens"),
     )
+    if step.role is Role.TOOL:
+        step = replace(step, tool=text(attributes, *TOOL_NAMES))
     return told(step, decoded(attributes.get(INPUT)), made)
 
 

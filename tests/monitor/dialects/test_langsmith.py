@@ -77,3 +77,11 @@ def test_a_function_that_searches(make: Make) -> None:
     made = {"langsmith.span.kind": "chain", "gen_ai.completion": '{"output":["Text."]}'}
     read = DIALECT.read(make.span(2, made, parent=1, name="search_kb"))
     assert (Role.RETRIEVAL, ["Text."]) == (read.role, [found.content for found in read.documents or ()])
+
+
+def test_a_tool_of_the_vercel_ai_sdk(make: Make) -> None:
+    """Its name stands beside what LangSmith's exporter adds; by any other it is the span's."""
+    tool = {"langsmith.span.kind": "tool", "gen_ai.completion": "[]"}
+    read = DIALECT.read(make.span(1, {**tool, "ai.toolCall.name": "searchDocs"}, name="ai.toolCall"))
+    assert ("searchDocs", ()) == (read.tool, read.documents)
+    assert "find" == DIALECT.read(make.span(1, tool, name="find")).tool
