@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
@@ -27,7 +27,7 @@ from monitor import demo_report, show
 from monitor import doctor as doctors
 from monitor.app import ROLES, running, utc_now
 from monitor.cli_judge import judge
-from monitor.cli_options import CONFIG, FORMAT, STORE, examples, settings_file, settings_of
+from monitor.cli_options import CONFIG, FORMAT, STORE, examples, moment, settings_file, settings_of
 from monitor.cli_prompts import prompts
 from monitor.errors import ConfigError, MonitorError
 from monitor.explain import as_json, as_text
@@ -35,7 +35,7 @@ from monitor.explain import explain as explained
 from monitor.parts import load_dialects, open_existing, open_parts
 from monitor.replay import Replayed
 from monitor.replay import replay as replayed
-from monitor.settings import Settings, duration
+from monitor.settings import Settings
 from monitor.spans import EPOCH
 from monitor.store.sql import SqlStore, open_store
 from monitor.telemetry import configure_logging
@@ -346,20 +346,7 @@ def _progress(what: str) -> Progress:
 
 
 def _when(text: str | None) -> datetime | None:
-    """Return the instant of an ISO 8601 time (UTC unless it says otherwise) or of an age."""
-    if text is None:
-        return None
-    try:
-        age = duration(text)
-        if isinstance(age, timedelta):
-            return utc_now() - age
-    except ValueError:
-        pass
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ConfigError(f'--since: {text!r} is neither a time ("2026-03-01T00:00Z") nor an age ("2d")') from None
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return None if text is None else moment(text, now=utc_now())
 
 
 def _loop_run(work: Coroutine[object, object, R]) -> R:

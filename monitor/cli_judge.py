@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,27 +17,27 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from monitor import judge_report
 from monitor.app import utc_now
-from monitor.cli_options import CONFIG, FORMAT, STORE, examples, settings_of
+from monitor.cli_options import CONFIG, FORMAT, STORE, examples, moment, settings_of
 from monitor.errors import ConfigError
 from monitor.judging import canary as canaries_
 from monitor.judging.canary import Canary, Result, Trial
 from monitor.judging.coded import coded
-from monitor.judging.forecast import Forecast, forecast
+from monitor.judging.forecast import forecast
 from monitor.judging.judges import Judges
 from monitor.judging.metric import load, load_all
 from monitor.judging.offline import GroundednessProxy
 from monitor.judging.prices import price_of
 from monitor.judging.verdicts import JUDGE_INJECTION
 from monitor.labelled import Labelled, Measured, measure, read
-from monitor.model import OpinionKind, Turn
+from monitor.model import Turn
 from monitor.parts import build_judge, build_metrics, build_prices, open_existing
 from monitor.ports import Metric
 from monitor.settings import Settings
 from monitor.show import rfc3339
 from monitor.stages.sample import unmet
-from monitor.statistics.agreement import Share
-from monitor.steady import Steady, steadiness
+from monitor.steady import steadiness
 from monitor.store.sql import SqlStore
 
 _FAILED = 1
@@ -76,9 +77,9 @@ def canary(config: Path | None, place: str | None, language: str | None, limit: 
     trials = asyncio.run(_attack(judges, chosen))
     if form == "jsonl":
         for trial in trials:
-            click.echo(orjson.dumps(_trial(trial)).decode())
+            click.echo(orjson.dumps(judge_report.trial_row(trial)).decode())
     else:
-        Console(width=_WIDTH).print(_trial_table(trials))
+        Console(width=_WIDTH).print(judge_report.trial_table(trials))
     flipped = [trial.canary for trial in trials if trial.result is Result.FLIPPED]
     for lost in flipped:
         click.echo(f"turned: {lost.id} ({lost.technique}, {lost.place}, {lost.language})", err=True)
@@ -105,17 +106,20 @@ def agree(file: Path, config: Path | None, name: str | None, limit: int | None, 
     found = asyncio.run(_measured(labelled, metric, judges))
     if form == "jsonl":
         for part in found:
-            click.echo(orjson.dumps(_agreement(part)).decode())
+            click.echo(orjson.dumps(judge_report.agreement_row(part)).decode())
     else:
-        Console(width=_WIDTH).print(_agreement_table(metric.rubric.metric, found))
+        Console(width=_WIDTH).print(judge_report.agreement_table(metric.rubric.metric, found))
 
 
-@judge.command(epilog=examples("rag-monitor judge cost", "rag-monitor judge cost --store sqlite:///rag-monitor.db"))
+@judge.command(epilog=examples("rag-monitor judge cost", "rag-monitor judge cost --since 2026-01-01"))
 @CONFIG
 @STORE
+@click.option(
+    "--since", metavar="WHEN", default="7d", show_default=True, help="Turns to predict from: a time or an age."
+)
 @FORMAT
-def cost(config: Path | None, store_url: str | None, form: str) -> None:
-    """Predict what judging costs, from the turns of the last week, and say what was spent. Asks no judge."""
+def cost(config: Path | None, store_url: str | None, since: str, form: str) -> None:
+    """Predict what judging costs, from stored turns, and say what was spent. Asks no judge."""
     settings = settings_of(config, store_url)
     judges = build_judge(settings.judge)
     if judges is None:
@@ -128,8 +132,8 @@ def cost(config: Path | None, store_url: str | None, form: str) -> None:
     metrics = build_metrics(settings, judges, fence_key=b"cost")
     now = utc_now()
     with _store(settings) as store:
-        turns = list(store.turns(since=now - _WEEK))
-        looked_at = _spread(turns)
+        begin = moment(since, now=now)
+        turns, looked_at = _drawn(store.turns(since=begin))
         met = [
             (turn, frozenset(m.rubric.metric for m in metrics if unmet(turn, m.rubric) is None)) for turn in looked_at
         ]
@@ -137,15 +141,20 @@ def cost(config: Path | None, store_url: str | None, form: str) -> None:
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         month = store.spend(since=day.replace(day=1), until=day + timedelta(days=1)).usd
         today = store.spend(since=day, until=day + timedelta(days=1)).usd
-    sampled_a_day = len(turns) / _WEEK.days * settings.sample.rate
+    days = max((now - begin) / timedelta(days=1), 1.0)
+    sampled = turns * settings.sample.rate
+    sampled_a_day = sampled / days
     if form == "jsonl":
         for part in found:
-            click.echo(orjson.dumps(_forecast(part, sampled_a_day)).decode())
+            click.echo(orjson.dumps(judge_report.forecast_row(part, sampled_a_day)).decode())
         return
-    Console(width=_WIDTH).print(_forecast_table(found, sampled_a_day))
-    a_day = sum(part.usd for part in found) * sampled_a_day
-    click.echo(f"{len(turns)} turns in the last week, {settings.sample.rate:.0%} of them sampled")
-    click.echo(f"predicted: ${a_day:.2f} a day, ${a_day * _MONTH_DAYS:.2f} in {_MONTH_DAYS} days")
+    Console(width=_WIDTH).print(judge_report.forecast_table(found, sampled_a_day))
+    each = sum(part.usd for part in found)
+    click.echo(f"{turns} turns since {begin:%Y-%m-%d %H:%M} UTC, {settings.sample.rate:.0%} of them sampled")
+    click.echo(f"predicted: ${each * sampled:.2f} for these, if none of them is judged yet")
+    click.echo(
+        f"predicted: ${each * sampled_a_day:.2f} a day, ${each * sampled_a_day * _MONTH_DAYS:.2f} in {_MONTH_DAYS} days"
+    )
     budget = settings.judge.budget
     click.echo(f"spent: ${today:.2f} today{_of(budget.daily_usd)}, ${month:.2f} this month{_of(budget.monthly_usd)}")
 
@@ -161,9 +170,9 @@ def steady(config: Path | None, store_url: str | None, days: int, form: str) -> 
         found = steadiness(store.opinions(since=utc_now() - timedelta(days=days)))
     if form == "jsonl":
         for part in found:
-            click.echo(orjson.dumps(_steady(part)).decode())
+            click.echo(orjson.dumps(judge_report.steady_row(part)).decode())
     else:
-        Console(width=_WIDTH).print(_steady_table(found))
+        Console(width=_WIDTH).print(judge_report.steady_table(found))
 
 
 @judge.command(epilog=examples("rag-monitor judge injections", "rag-monitor judge injections --limit 5"))
@@ -196,11 +205,17 @@ def injections(config: Path | None, store_url: str | None, limit: int, form: str
         Console(width=_WIDTH).print(table)
 
 
-def _spread(turns: Sequence[Turn]) -> Sequence[Turn]:
-    """Return some of the turns, evenly over all of them: traffic by day differs from traffic by night."""
-    if len(turns) <= _LOOKED_AT:
-        return turns
-    return [turns[round(i * len(turns) / _LOOKED_AT)] for i in range(_LOOKED_AT)]
+def _drawn(turns: Iterable[Turn]) -> tuple[int, Sequence[Turn]]:
+    """Return how many turns there are, and some of them, drawn evenly: traffic by day differs from traffic by night."""
+    chance = random.Random(0)  # noqa: S311 -- the same turns each time one asks
+    kept: list[Turn] = []
+    count = 0
+    for count, turn in enumerate(turns, start=1):
+        if len(kept) < _LOOKED_AT:
+            kept.append(turn)
+        elif (place := chance.randrange(count)) < _LOOKED_AT:
+            kept[place] = turn
+    return count, kept
 
 
 def _of(limit: float | None) -> str:
@@ -269,131 +284,3 @@ def _seen(store: SqlStore, metrics: Sequence[Metric], now: datetime) -> dict[str
             tokens[rollup.series.metric] += rollup.sums.output_tokens
             verdicts[rollup.series.metric] += rollup.sums.n
     return {metric: tokens[metric] / count for metric, count in verdicts.items() if count and tokens[metric]}
-
-
-def _trial(trial: Trial) -> dict[str, object]:
-    return {
-        "id": trial.canary.id,
-        "technique": trial.canary.technique,
-        "place": trial.canary.place,
-        "language": trial.canary.language,
-        "result": trial.result.value,
-        "reason": trial.reason.value if trial.reason else None,
-        "flagged": trial.flagged,
-    }
-
-
-def _trial_table(trials: Sequence[Trial]) -> Table:
-    table = Table(title=f"{len(trials)} attacks", title_justify="left")
-    for column in ("technique", *(result.value for result in Result), "noticed"):
-        table.add_column(column, justify="left" if column == "technique" else "right")
-    groups = [("all", list(trials))]
-    groups += [
-        (technique, [trial for trial in trials if trial.canary.technique == technique])
-        for technique in sorted({trial.canary.technique for trial in trials})
-    ]
-    for technique, of in groups:
-        counts = Counter(trial.result for trial in of)
-        noticed = sum(trial.flagged for trial in of)
-        table.add_row(technique, *(str(counts[result]) for result in Result), str(noticed))
-    return table
-
-
-def _agreement(part: Measured) -> dict[str, object]:
-    shares = {name: getattr(part.agreement, name) for name in ("sensitivity", "specificity", "precision", "agreed")}
-    return {
-        "group": part.group,
-        "scored": part.agreement.turns,
-        "unscored": dict(part.unscored),
-        **{
-            name: {"value": share.value, "lower": share.lower, "upper": share.upper, "of": share.of} if share else None
-            for name, share in shares.items()
-        },
-        "kappa": part.agreement.kappa,
-        "auc": part.area,
-    }
-
-
-def _agreement_table(metric: str, found: Sequence[Measured]) -> Table:
-    table = Table(title=f"{metric} against labels, 95 % intervals", title_justify="left")
-    columns = ("turns", "scored", "unscored", "defects found", "passed rightly", "found are true", "kappa", "AUC")
-    for column in columns:
-        table.add_column(column, justify="left" if column == "turns" else "right", no_wrap=True)
-    for part in found:
-        a = part.agreement
-        table.add_row(
-            part.group,
-            str(a.turns),
-            str(sum(part.unscored.values())),
-            _share(a.sensitivity),
-            _share(a.specificity),
-            _share(a.precision),
-            "" if a.kappa is None else f"{a.kappa:.2f}",
-            "" if part.area is None else f"{part.area:.3f}",
-        )
-    return table
-
-
-def _share(share: Share | None) -> str:
-    return f"{share.value:.0%} ({share.lower:.0%} to {share.upper:.0%})" if share else ""
-
-
-def _steady(part: Steady) -> dict[str, object]:
-    return {
-        "kind": part.kind.value,
-        "metric": part.metric,
-        "rubric_id": part.rubric_id,
-        "judge_model": part.model,
-        "fingerprint": part.fingerprint,
-        "turns": part.agreement.turns,
-        "agreed": part.agreement.agreed.value if part.agreement.agreed else None,
-        "kappa": part.agreement.kappa,
-        "shift": part.shift,
-        "shift_lower": part.shift_lower,
-        "shift_upper": part.shift_upper,
-    }
-
-
-def _steady_table(found: Sequence[Steady]) -> Table:
-    table = Table(title="Second opinions against first verdicts, 95 % intervals", title_justify="left")
-    columns = ("what", "metric", "judged by", "turns", "agree on defects", "kappa", "shift of the score")
-    for column in columns:
-        table.add_column(column, justify="left" if column in columns[:3] else "right", no_wrap=True)
-    for part in found:
-        table.add_row(
-            "asked again at once" if part.kind is OpinionKind.REPEAT else "another model answers",
-            part.metric,
-            part.model,
-            str(part.agreement.turns),
-            _share(part.agreement.agreed),
-            "" if part.agreement.kappa is None else f"{part.agreement.kappa:.2f}",
-            "" if part.shift is None else f"{part.shift:+.2f} ({part.shift_lower:+.2f} to {part.shift_upper:+.2f})",
-        )
-    return table
-
-
-def _forecast(part: Forecast, sampled_a_day: float) -> dict[str, object]:
-    return {
-        "metrics": list(part.metrics),
-        "calls_per_turn": part.calls,
-        "input_tokens_per_turn": part.input_tokens,
-        "output_tokens_per_turn": part.output_tokens,
-        "usd_per_thousand_turns": part.usd * 1000,
-        "usd_per_day": part.usd * sampled_a_day,
-    }
-
-
-def _forecast_table(found: Sequence[Forecast], sampled_a_day: float) -> Table:
-    table = Table(title="Predicted cost, per sampled turn", title_justify="left")
-    for column in ("metrics", "calls", "input tokens", "output tokens", "$ per 1,000 turns", "$ a day"):
-        table.add_column(column, justify="left" if column == "metrics" else "right")
-    for part in found:
-        table.add_row(
-            ", ".join(part.metrics),
-            f"{part.calls:.2f}",
-            f"{part.input_tokens:.0f}",
-            f"{part.output_tokens:.0f}",
-            f"{part.usd * 1000:.2f}",
-            f"{part.usd * sampled_a_day:.2f}",
-        )
-    return table

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 
 import click
 
-from monitor.settings import Settings, load
+from monitor.errors import ConfigError
+from monitor.settings import Settings, duration, load
 
 _DEFAULT_FILE = Path("rag-monitor.yaml")
 
@@ -44,3 +46,22 @@ def settings_of(config: Path | None, store_url: str | None, more: Mapping[str, s
 def settings_file(config: Path | None) -> Path | None:
     """Return the file that was named, or the one in the working directory; None for the defaults."""
     return config or (_DEFAULT_FILE if _DEFAULT_FILE.exists() else None)
+
+
+def moment(text: str, *, now: datetime) -> datetime:
+    """Return the instant of an ISO 8601 time (UTC unless it says otherwise) or of an age.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    try:
+        age = duration(text)
+        if isinstance(age, timedelta):
+            return now - age
+    except ValueError:
+        pass
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f'--since: {text!r} is neither a time ("2026-03-01T00:00Z") nor an age ("2d")') from None
+    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)

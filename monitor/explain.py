@@ -12,7 +12,7 @@ import orjson
 
 from collectors import _otlp
 from monitor.errors import Rejected
-from monitor.model import Outcome, Sampling, Turn, Unscored
+from monitor.model import Outcome, Sampling, Turn, Unscored, judge_id
 from monitor.settings import LONGEST_WINDOW
 from monitor.show import TrendRow, printable, rfc3339, trend_line, trend_rows
 from monitor.spans import Span
@@ -73,7 +73,9 @@ def as_json(explanation: Explanation) -> str:
             "spans": [_plain(s) for s in explanation.spans],
             "turn": _plain(explanation.turn),
             "sampling": _plain(explanation.sampling),
-            "outcomes": [{"kind": type(o).__name__.lower(), **_mapping(o)} for o in explanation.outcomes],
+            "outcomes": [
+                {"kind": type(o).__name__.lower(), "judge_id": judge_id(o), **_mapping(o)} for o in explanation.outcomes
+            ],
             "windows": [orjson.loads(trend_line(row)) for row in explanation.windows],
         },
         option=orjson.OPT_NON_STR_KEYS,
@@ -137,7 +139,7 @@ def _sampling(sampling: Sampling | None, outcomes: Sequence[Outcome]) -> list[st
 
 def _outcome(outcome: Outcome) -> list[str]:
     job, exchange = outcome.job, outcome.exchange
-    lines = [f"inclusion probability {job.probability:g}, attempt {job.attempt}, by {exchange.judge_model or 'code'}"]
+    lines = [f"inclusion probability {job.probability:g}, attempt {job.attempt}, by {_judge(outcome)}"]
     if isinstance(outcome, Unscored):
         lines.append(f"no score: {outcome.reason.value} {outcome.detail}".rstrip())
     else:
@@ -150,6 +152,12 @@ def _outcome(outcome: Outcome) -> list[str]:
     lines += [f"prompt | {line}" for line in exchange.prompt.splitlines()]
     lines += [f"reply  | {line}" for line in exchange.reply.splitlines()]
     return lines
+
+
+def _judge(outcome: Outcome) -> str:
+    exchange = outcome.exchange
+    build = f" ({exchange.fingerprint})" if exchange.fingerprint else ""
+    return f"{exchange.judge_model}{build}, judge {judge_id(outcome)}" if exchange.judge_model else "code"
 
 
 def _mapping(value: object) -> Mapping[str, object]:

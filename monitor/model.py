@@ -247,6 +247,19 @@ class Unscored:
 Outcome: TypeAlias = Verdict | Unscored
 
 
+def judge_id(outcome: Outcome) -> str:
+    """Return twelve digits that name who gave an outcome, "" for metrics computed in code.
+
+    That is the rubric (prompt, schema, scale, parameters, parser and judge as configured), the model as it called
+    itself and its fingerprint.
+    """
+    exchange = outcome.exchange
+    if not exchange.judge_model:
+        return ""
+    parts = (outcome.job.rubric_id, exchange.judge_model, exchange.fingerprint or "")
+    return hashlib.sha256("\x00".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spend:
     """What calls of judges cost, whatever came of them."""

@@ -92,6 +92,14 @@ def test_another_build_of_the_judge(rag_monitor: Command, settings: Path, start:
     expected = {"kind": "anchor", "metric": "relevance", "judge_model": "judge-1", "fingerprint": "fp_new", "turns": 20}
     assert expected == {name: steady[name] for name in expected}
     assert (0.0, 0.0, -3.0) == (steady["agreed"], steady["kappa"], steady["shift"])
+    turns = rag_monitor.ok("turns", "-c", settings, "--format", "jsonl").lines
+    ids = {}
+    for name in ("before 0", "before 1", "after 0"):
+        (turn,) = [t for t in turns if t["query"] == f"What is {name}?"]
+        (explained,) = rag_monitor.ok("explain", turn["turn_id"], "-c", settings, "--format", "jsonl").lines
+        ids[name] = explained["outcomes"][0]["judge_id"]
+    assert 12 == len(ids["before 0"])
+    assert ids["before 0"] == ids["before 1"] != ids["after 0"]
 
 
 def test_processes_share_a_budget(rag_monitor: Command, settings: Path, start: Start, server: JudgeServer) -> None:
@@ -100,9 +108,10 @@ def test_processes_share_a_budget(rag_monitor: Command, settings: Path, start: S
     limited = rag_monitor.write("limited.yaml", f"{settings.read_text()}  budget: {{daily_usd: {budget}}}\n")
     start("-c", limited, "--role", "ingest", "--role", "schedule", log="others.log")
     first, second = (start("-c", limited, "--role", "score", log=f"{name}.log") for name in ("first", "second"))
-    put(rag_monitor, "left", 30, app="shop")
-    put(rag_monitor, "right", 30, app="bank")
     finished = "jobs_finished_total"
+    put(rag_monitor, "left", 8, app="bank")
+    wait_until(lambda: first.metric(finished) + second.metric(finished) == 8, "8 jobs to end", seconds=60)
+    put(rag_monitor, "right", 52, app="shop")
     wait_until(lambda: first.metric(finished) + second.metric(finished) == 60, "60 jobs to end", seconds=60)
     for process in (first, second):
         assert budget == pytest.approx(process.metric("judge_budget_usd", 'period="day"'))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from judge_server import JudgeServer, completion, kind
-from judged_turn import judged_turn
+from judged_turn import ASKED_AT, judged_turn
 from obedient_judge import ObedientJudge
 
 from monitor.assets import asset_dir
@@ -190,9 +190,22 @@ def test_cost(run: Run, server: JudgeServer, tmp_path: Path) -> None:
         assert pytest.approx(expected, rel=0.01) == part["usd_per_thousand_turns"]
         assert pytest.approx(part["usd_per_thousand_turns"] / 10, rel=0.01) == part["usd_per_day"]
     told = run("judge", "cost").output
-    assert "700 turns in the last week, 100% of them sampled" in told
+    assert "700 turns since " in told
+    whole = sum(part["usd_per_thousand_turns"] for part in parts) * 0.7
+    assert f"predicted: ${whole:.2f} for these" in told
     assert "spent: $1.50 today, $1.50 this month" in told
     assert [] == server.asked
+
+
+def test_cost_of_a_recording(run: Run, tmp_path: Path) -> None:
+    """Turns of any time can be priced before they are judged."""
+    store = open_store(f"sqlite:///{tmp_path / 'store.db'}")
+    turns = [judged_turn(name=str(n)) for n in range(30)]
+    store.replace_turns([Assembly(trace_id=t.trace_id, through=1, turns=(t,)) for t in turns], now=ASKED_AT)
+    store.close()
+    assert "0 turns since " in run("judge", "cost").output
+    before = (ASKED_AT - timedelta(days=1)).isoformat()
+    assert "30 turns since " in run("judge", "cost", "--since", before).output
 
 
 def test_cost_without_a_price(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
