@@ -6,7 +6,10 @@ Some emitters put everything on the root (LangChain, LlamaIndex, Haystack, DSPy)
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
+from typing import TypeVar, cast
 
 from monitor.model import Citation
 from monitor.reading.attributes import REDACTED, Item, flattened, is_mapping, mapping, text, visible
@@ -14,12 +17,14 @@ from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import Documents, documents, ranked
 from monitor.reading.json_text import parse
 from monitor.reading.messages import Said, heard, said
-from monitor.reading.payload import answered, asked, tidy
+from monitor.reading.payload import Answered, Asked, answered, asked, tidy
 from monitor.reading.reprs import literal
 from monitor.reading.runs import prompt, tool_result
 from monitor.spans import Attributes, AttributeValue, Role, Span, Step
 
 NAME = "openinference"
+
+T = TypeVar("T")
 
 TABLE = Table(
     session_id=("session.id",),
@@ -50,6 +55,8 @@ INPUT, OUTPUT = "input.value", "output.value"
 INPUT_MESSAGES, OUTPUT_MESSAGES = "llm.input_messages.", "llm.output_messages."
 RETRIEVED, RERANKED = "retrieval.documents.", "reranker.output_documents."
 _CONVERSATION = ("messages", "prompt")
+_REMEMBERED = 50_000
+"""Characters of the longest value that is remembered."""
 _SPOKEN = "First Token Stream Event"
 _STREAMED = re.compile(r"stream", re.IGNORECASE)
 """Spans are named after the method called: `bedrock.converse_stream`, `MessagesStream`, `OpenAI.astream_chat`."""
@@ -78,11 +85,10 @@ def read(span: Span) -> Step:
 
 
 def _chain(step: Step, attributes: Attributes) -> Step:
-    given, given_cut = _value(attributes, INPUT, "input.mime_type")
-    if given is None:
-        given = mapping(attributes, "crew_inputs") or None  # CrewAI until 2025
-    made, made_cut = _value(attributes, OUTPUT, "output.mime_type")
-    ask, answer = asked(given), answered(made)
+    ask, given_cut = _once(_asked, attributes, INPUT, "input.mime_type")
+    if INPUT not in attributes and (inputs := mapping(attributes, "crew_inputs")):
+        ask = asked(inputs)  # CrewAI until 2025
+    (answer, model), made_cut = _once(_answered, attributes, OUTPUT, "output.mime_type")
     unsure = {"query"} if not ask.query_certain else set()
     if not ask.history_certain or given_cut is not None:
         unsure.add("history")
@@ -98,7 +104,7 @@ def _chain(step: Step, attributes: Attributes) -> Step:
         query=ask.query,
         history=ask.history,
         documents=answer.documents or (ask.documents if answer.documents is None else answer.documents),
-        model=_in_raw(made),
+        model=model,
         response=answer.response,
         shapeless=answer.shapeless,
         unsure=frozenset(unsure),
@@ -183,6 +189,31 @@ _READERS = {
     Role.TOOL: _tool,
     Role.EMBEDDING: _embedding,
 }
+
+
+def _asked(attributes: Attributes, key: str, mime_key: str) -> tuple[Asked, str | None]:
+    given, cut = _value(attributes, key, mime_key)
+    return asked(given), cut
+
+
+def _answered(attributes: Attributes, key: str, mime_key: str) -> tuple[tuple[Answered, str | None], str | None]:
+    made, cut = _value(attributes, key, mime_key)
+    return (answered(made), _in_raw(made)), cut
+
+
+def _once(
+    look: Callable[[Attributes, str, str], tuple[T, str | None]], attributes: Attributes, key: str, mime_key: str
+) -> tuple[T, str | None]:
+    """Return what `look` finds in a value and its type; found but once in texts that a dozen chains repeat."""
+    value, mime = attributes.get(key), attributes.get(mime_key)
+    if not isinstance(value, str) or not isinstance(mime, str | None) or len(value) > _REMEMBERED:
+        return look(attributes, key, mime_key)
+    return cast("tuple[T, str | None]", _remembered(look, value, mime))
+
+
+@lru_cache(maxsize=64)
+def _remembered(look: Callable[[Attributes, str, str], object], value: str, mime: str | None) -> object:
+    return look({"value": value, "mime": mime} if mime is not None else {"value": value}, "value", "mime")
 
 
 def _value(attributes: Attributes, key: str, mime_key: str) -> tuple[AttributeValue, str | None]:
