@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
@@ -24,17 +24,25 @@ class Admission:
         self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
-    async def hold(self, size: int) -> AsyncIterator[None]:
-        """Enter when `size` bytes fit, or when nothing else is held.
+    async def hold(self, size: int) -> AsyncIterator[Callable[[int], None]]:
+        """Enter when `size` bytes fit, or when nothing else is held; call what is yielded once the size is known.
 
         Raises:
             Overloaded: no room within `patience`.
         """
         await self._enter(size)
+        held = size
+
+        def known(actual: int) -> None:
+            nonlocal held
+            self._held += actual - held
+            held = actual
+            self._admit()
+
         try:
-            yield
+            yield known
         finally:
-            self._held -= size
+            self._held -= held
             self._admit()
 
     async def _enter(self, size: int) -> None:

@@ -31,6 +31,7 @@ from monitor.settings import Duration, Section
 _MEBIBYTE = 1024 * 1024
 _TYPICAL = 4 * _MEBIBYTE
 """Bytes assumed of a request: gRPC tells its length only with the whole message."""
+_CHUNK = 64 * 1024
 _GRACE = timedelta(seconds=10)
 _SHORTEST_RETRY = timedelta(seconds=1)
 _SERVICES: Mapping[str, OtlpSignal | Literal["metrics"]] = {
@@ -79,8 +80,8 @@ class Config(Section):
     """Who may send; null for anybody."""
     max_body: int = Field(default=20 * _MEBIBYTE, gt=0)
     """Bytes of one request when unpacked; more is answered with RESOURCE_EXHAUSTED."""
-    max_in_flight: int = Field(default=24 * _MEBIBYTE, gt=0)
-    """Bytes of all requests in memory at once, counting 4 MiB for each; others wait unread in their connections."""
+    max_in_flight: int = Field(default=16 * _MEBIBYTE, gt=0)
+    """Bytes of all requests in memory at once, 4 MiB for one that is being read; others wait unread."""
     body_timeout: Duration = timedelta(seconds=30)
     """How long a request may take to arrive."""
 
@@ -118,6 +119,9 @@ class OtlpGrpc:
             ("grpc.so_reuseport", 0),
             # With it, gRPC takes in whole requests that nobody reads yet: 64 of 3 MB held 190 MB instead of 7.
             ("grpc.http2.bdp_probe", 0),
+            # Else each connection may read into 4 MB at a time; with 64 of them that was 30 MB.
+            ("grpc.experimental.tcp_read_chunk_size", _CHUNK // 4),
+            ("grpc.experimental.tcp_max_read_chunk_size", _CHUNK),
         )
         server = grpc.aio.server(options=options)
         for service, handler in self._handlers():
@@ -181,14 +185,16 @@ class OtlpGrpc:
         return b""
 
     async def _answer(self, signal: OtlpSignal | Literal["metrics"], call: Call) -> bytes:
-        async with self._admission.hold(min(_TYPICAL, self._config.max_body)):
+        async with self._admission.hold(min(_TYPICAL, self._config.max_body)) as known:
             if signal == "metrics":
                 await self._message(call)
                 self._reception.ignore_metrics()
                 return b""
-            found = await self._reception.take(
-                await self._message(call), signal, encoding="protobuf", coding="identity"
-            )
+            message = await self._message(call)
+            known(len(message))
+            taking = self._reception.take(message, signal, encoding="protobuf", coding="identity")
+            del message
+            found = await taking
         return export_response(found.rejected, left_out(found))
 
     async def _message(self, call: Call) -> bytes:

@@ -131,3 +131,31 @@ def test_patience_ends() -> None:
         assert ["a", "c"] == visitors.inside
 
     visit(scenario, patience=0.05)
+
+
+def test_size_that_becomes_known() -> None:
+    """Room that a request turns out not to need is others' at once, and all of it is free in the end."""
+
+    async def main() -> None:
+        admission = Admission(100, patience=timedelta(seconds=20))
+        entered: list[str] = []
+
+        async def enter(name: str, size: int) -> None:
+            async with admission.hold(size):
+                entered.append(name)
+
+        async with admission.hold(100) as known:
+            second = asyncio.create_task(enter("second", 60))
+            await _settled()
+            assert [] == entered
+            known(40)
+            await second
+            assert ["second"] == entered
+            known(120)
+            third = asyncio.create_task(enter("third", 100))
+            await _settled()
+            assert ["second"] == entered
+        await third
+        assert ["second", "third"] == entered
+
+    asyncio.run(main())
