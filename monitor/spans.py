@@ -201,7 +201,9 @@ class Step:
     tool: str | None = None
     """Name of the tool that was called."""
     shapeless: str | None = None
-    """Compact JSON of an output in which no answer was found: the last resort for a response."""
+    """Compact JSON of a chain's output in which no answer was found: the last resort for a response.
+
+    Of tools and model calls the text that was returned, or that the prompt was filled with as context."""
     unsure: frozenset[str] = frozenset()
     """Of `query`, `history`, `response`: read from a repr, a cut text or a key that often holds something else."""
     facets: Mapping[str, str] = field(default_factory=dict)

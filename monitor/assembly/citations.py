@@ -16,6 +16,7 @@ from monitor.spans import Role, Step
 _RETRIEVING = frozenset((Role.RETRIEVAL, Role.RERANK))
 _QUOTED = 100
 """Documents without text that are looked for in a prompt."""
+_BLANK_LINES = re.compile(r"\n[ \t]*\n")
 _SEARCHING = re.compile(
     r"search|retriev|knowledge|lookup|docs|context|information|query|(?:^|_)kb(?:_|$)", re.IGNORECASE
 )
@@ -39,6 +40,8 @@ def retrieved(nodes: Sequence[Node]) -> tuple[Citation, ...] | None:
     outer = _outermost(nodes, _RETRIEVING)
     kept = _narrowed([node.step for node in outer if node.step and node.role is Role.RERANK])
     found = _together(node.step for node in outer if node.step and node.role is Role.RETRIEVAL)
+    if found and not any(citation.id or citation.content for citation in found):
+        found = _told_elsewhere(found, nodes)
     if kept is not None:
         return _completed(kept, found or ())
     if found is None:
@@ -46,6 +49,18 @@ def retrieved(nodes: Sequence[Node]) -> tuple[Citation, ...] | None:
     if found is None:
         found = _handed(step for node in nodes if node.role in WRAPPERS and (step := node.step) is not None)
     return _of_role(nodes, Role.DB) if found is None else found
+
+
+def _told_elsewhere(nameless: Sequence[Citation], nodes: Sequence[Node]) -> tuple[Citation, ...] | None:
+    """Documents of which only the number is told, with the text that a tool returned or a prompt was filled with."""
+    steps = [step for node in nodes if node.role in {Role.TOOL, Role.LLM} and (step := node.step) is not None]
+    text = next((step.shapeless for step in steps if step.shapeless and step.shapeless.strip()), None)
+    if text is None:
+        return None
+    pieces = [piece.strip() for piece in _BLANK_LINES.split(text) if piece.strip()]
+    if len(pieces) != len(nameless):
+        return (Citation(content=text.strip()),)
+    return tuple(replace(one, content=piece) for one, piece in zip(nameless, pieces, strict=True))
 
 
 def cited(documents: tuple[Citation, ...] | None, messages: Sequence[Message] | None, *, cut: bool) -> Cited:

@@ -50,7 +50,7 @@ def replied(material: Material, *, contents: Sequence[str]) -> Replied:
         return Replied(response=_around(material, answer) or answer.output, answer=answer, error=None)
     inner = next((s.response for s in material.wrappers() if s.response and "response" not in s.unsure), None)
     response = inner or (root.response if root is not None else None)
-    if response is None and root is not None and root.shapeless is not None:
+    if response is None and root is not None and root.role in WRAPPERS and root.shapeless is not None:
         return Replied(response=root.shapeless, answer=None, error=None, flags=frozenset({"unparsed_json"}))
     late = exception(material.head.span) if response is None and material.head.span is not None else None
     return Replied(response=response, answer=None, error=late)

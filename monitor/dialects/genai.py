@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from monitor.reading.attributes import is_mapping, is_sequence, text
+from monitor.model import Citation
+from monitor.reading.attributes import is_mapping, is_sequence, number, text, visible
 from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import documents
 from monitor.reading.json_text import parse, unwrap
@@ -65,6 +66,7 @@ PROMPT_EVENTS = {"gen_ai.content.prompt": "gen_ai.prompt", "gen_ai.content.compl
 PROMPTS = ("gen_ai.prompt", "gen_ai.content.prompt")
 COMPLETIONS = ("gen_ai.completion", "gen_ai.content.completion")
 """Whole prompts and answers as span attributes, as Quarkus's LangChain4j and other emitters of 1.2x have them."""
+_CONTEXTS = tuple(f"gen_ai.prompt.variable.{name}" for name in ("context", "documents", "docs", "sources"))
 _FIRST_CHUNK = ("gen_ai.client.operation.time_to_first_chunk", "gen_ai.server.time_to_first_token")
 
 
@@ -120,11 +122,13 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
     if not made:
         made = _choices(step.span.events) or _written(attributes, COMPLETIONS, "assistant")
     output = next((found for m in made if (found := tidy(m.content))), None)
+    context = visible(attributes, *_CONTEXTS)
     streams = step.streaming or any(key in attributes for key in _FIRST_CHUNK)
     return replace(
         step,
         messages=heard(given),
         output=output,
+        shapeless=context,
         tool_calls=sum(m.tool_calls for m in made),
         streaming=True if streams else step.streaming,
         flags=step.flags | {"truncated"} if cut else step.flags,
@@ -180,8 +184,13 @@ def _failed(attributes: Attributes) -> bool:
 
 
 def _retrieval(step: Step, attributes: Attributes) -> Step:
-    read = documents(unwrap(attributes.get("gen_ai.retrieval.documents")), trusted=True)
-    return step if read is None else replace(step, documents=read.citations)
+    listed = unwrap(attributes.get("gen_ai.retrieval.documents"))
+    read = documents(listed, trusted=True)
+    if read is not None:
+        return replace(step, documents=read.citations)
+    # LangChain's documents may have no id, and none has its text here.
+    nameless = [one for one in listed if is_mapping(one)] if is_sequence(listed) else []
+    return replace(step, documents=tuple(Citation(score=number(one, "score")) for one in nameless) or None)
 
 
 def _tool(step: Step, attributes: Attributes) -> Step:
@@ -199,6 +208,7 @@ def _tool(step: Step, attributes: Attributes) -> Step:
         tool=text(attributes, "gen_ai.tool.name"),
         retrieval_query=query,
         documents=None if read is None else read.citations,
+        shapeless=made if read is None and isinstance(made, str) else None,
     )
 
 

@@ -336,6 +336,43 @@ def test_used_documents(make: Make, turns: Turns) -> None:
     assert [True, False] == [citation.used for citation in turns(spans)[0].citations]
 
 
+@pytest.mark.parametrize(
+    ("context", "expected"),
+    [
+        ("A mill.\n\nA pump.", [("A mill.", 0.5), ("A pump.", None)]),
+        ("A mill.\n\nA pump.\n\nA hose.", [("A mill.\n\nA pump.\n\nA hose.", None)]),
+        ("", None),
+    ],
+)
+def test_documents_without_ids(
+    make: Make, turns: Turns, context: str, expected: list[tuple[str, float | None]] | None
+) -> None:
+    """Nameless documents get the text that the prompt was filled with, piece by piece if there are as many."""
+    found = {
+        "gen_ai.operation.name": "retrieval",
+        "gen_ai.retrieval.documents": '[{"id": null, "score": 0.5}, {"id": null, "score": null}]',
+    }
+    call = {"gen_ai.operation.name": "chat", "gen_ai.prompt.variable.context": context}
+    call |= {"gen_ai.input.messages": '[{"role": "user", "parts": [{"type": "text", "content": "Why?"}]}]'}
+    (turn,) = turns(
+        [
+            make.span(1, {"gen_ai.operation.name": "invoke_workflow"}),
+            make.span(2, found, parent=1),
+            make.span(3, call, parent=1, at=0.1),
+        ]
+    )
+    assert expected == (None if turn.citations is None else [(c.content, c.score) for c in turn.citations])
+    assert turn.response is None
+
+
+def test_a_context_is_no_answer(make: Make, turns: Turns) -> None:
+    """What a prompt was filled with is not what the call made."""
+    call = {"gen_ai.operation.name": "chat", "gen_ai.prompt.variable.context": "A mill."}
+    call |= {"gen_ai.input.messages": '[{"role": "user", "parts": [{"type": "text", "content": "Why?"}]}]'}
+    (turn,) = turns([make.span(1, call)])
+    assert turn.response is None
+
+
 @pytest.mark.parametrize("plain", [False, True])
 def test_used_documents_inside_json(make: Make, turns: Turns, *, plain: bool) -> None:
     """What a tool found stands in the prompt as JSON, its line breaks and quotation marks escaped."""

@@ -238,6 +238,18 @@ def test_an_agent(make: Make) -> None:
     assert ("Why?", HEARD[:2], "So.", "support") == (read.query, read.history, read.response, read.facets["agent"])
 
 
+def test_documents_without_ids(make: Make) -> None:
+    """Documents that have neither id nor text are counted, with the score they got."""
+    read = step(
+        make,
+        {
+            "gen_ai.operation.name": "retrieval",
+            "gen_ai.retrieval.documents": '[{"id": null, "score": 0.5}, {"id": null}]',
+        },
+    )
+    assert (Citation(score=0.5), Citation()) == read.documents
+
+
 def test_a_workflow_told_as_one_message(make: Make) -> None:
     """A framework's state in, and its result, may be the JSON text of one message each."""
 
