@@ -19,6 +19,8 @@ _STEPS = frozenset((Role.LLM, Role.RETRIEVAL, Role.RERANK, Role.TOOL, Role.EMBED
 _SEARCHING = frozenset((Role.RETRIEVAL, Role.RERANK))
 _TOLERANCE_NS = 10_000_000
 """Some SDKs take a span's begin and end from different clocks."""
+_WORDS = 2
+"""Words of the longest verdict."""
 _TELLING = 8
 """Characters from which on a text is unlikely to occur in another by chance."""
 
@@ -42,6 +44,8 @@ class Evidence:
     """Documents were looked for."""
     closed: bool = False
     """A question that was answered or failed, in a chain, agent or request of its own."""
+    told: bool = False
+    """The chain itself says what it was asked or answered, and not only the calls in it."""
     ends: int = 0
     """When the last of it ended, in ns."""
 
@@ -58,6 +62,7 @@ class Evidence:
             ended=self.ended or other.ended,
             searched=self.searched or other.searched,
             closed=self.closed or other.closed,
+            told=self.told or other.told,
             ends=max(self.ends, other.ends),
         )
 
@@ -71,6 +76,7 @@ def evidence(roots: Sequence[Node]) -> Evidence:
     session = next((s for node in nodes if node.span and (s := identity.session(node.span.attributes))), None)
     if head is not None and head.role in {Role.CHAIN, Role.AGENT} and (head.query or head.response):
         return Evidence(
+            told=True,
             questions=_texts((head.query,)),
             asked=_texts((head.query,)),
             answers=_texts((head.response if head.response != head.query else None,)),
@@ -112,7 +118,10 @@ def follows(so_far: Evidence, unit: Evidence, ahead: Evidence | None) -> bool:
     if unit.ends <= so_far.ends + _TOLERANCE_NS and _inside(so_far, unit):
         return True
     if so_far.closed and unit.closed:
-        return bool(set(so_far.answers).intersection(unit.questions))
+        # Nodes of a graph that say nothing themselves: one grades, one answers, one checks.
+        again = not (so_far.told and unit.told) and not set(so_far.questions).isdisjoint(unit.questions)
+        again = again or _checks(so_far, unit)
+        return again or bool(set(so_far.answers).intersection(unit.questions))
     if so_far.bare and not so_far.ended:
         # Searched for, in whatever words, and not answered yet; a chain that searches by itself asks by itself.
         apart = so_far.searched and unit.searched and not unit.bare and so_far.questions and unit.questions
@@ -127,6 +136,12 @@ def _inside(around: Evidence, unit: Evidence) -> bool:
         return False
     known = {*around.questions, *around.answers}
     return not unit.questions or bool(known.intersection(unit.questions)) or _related(around, unit)
+
+
+def _checks(so_far: Evidence, unit: Evidence) -> bool:
+    """Whether a unit only says a word on the answer to a question, both of which it was shown."""
+    verdicts = bool(unit.answers) and all(len(said.split()) <= _WORDS or said[0] == "{" for said in unit.answers)
+    return verdicts and _stands_in(so_far.questions, unit.asked) and _stands_in(so_far.answers, unit.asked)
 
 
 def _of(step: Step) -> Evidence:

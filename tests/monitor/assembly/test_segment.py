@@ -322,3 +322,29 @@ def test_a_failure_around_a_call_that_was_seen(make: Make, turns: Turns) -> None
     around = make.span(1, {"session.id": "s"}, name="chat", status=2, events=[raised], lasts=3)
     (turn,) = turns([around, make.call(2, [("user", "Why?")], None, parent=1, at=1, status=2)])
     assert ("s", "Why?", "InternalServerError") == (turn.session_id, turn.query, turn.error)
+
+
+def test_nodes_of_a_graph_that_say_nothing(make: Make, turns: Turns) -> None:
+    """One node searches, one grades, one answers and one checks: a turn, though each has a question and an answer."""
+    fact, answer = "The mill is run by the Berger family since 1900.", "It is run by the Berger family, since 1900."
+    nodes = [make.chain(at, None, None, parent=1, at=at, lasts=0.9) for at in (2, 3, 4, 5)]
+    (turn,) = turns(
+        [
+            make.chain(1, None, None, lasts=9),
+            *nodes,
+            make.retrieval(12, "Who runs the mill?", {"k-1": fact}, parent=2, at=2, lasts=0.1),
+            make.call(13, [("user", f"Document: {fact}\n\nUser question: Who runs the mill?")], "yes", parent=3, at=3),
+            make.call(
+                14, [("system", f"Context: {fact}"), ("user", "Who runs the mill?")], answer, parent=4, at=4, lasts=0.1
+            ),
+            make.call(
+                15,
+                [("user", f"Facts: {fact}\n\nGeneration: {answer}\n\nAsked was: Who runs the mill?")],
+                "yes",
+                parent=5,
+                at=5,
+                lasts=0.1,
+            ),
+        ]
+    )
+    assert ("Who runs the mill?", answer) == (turn.query, turn.response)
