@@ -73,6 +73,9 @@ def _is_fault(material: Material, said: str) -> bool:
         told = [span.status_message, *(str(e.attributes.get("exception.message", "")) for e in span.events)]
         if any(text in flat(one) for one in told if one):
             return True
+        named = exception(span)
+        if named is not None and text.startswith(named):
+            return True
     return False
 
 

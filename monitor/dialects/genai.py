@@ -339,12 +339,17 @@ DIALECT = Convention(
     versions="1.27 to 1.41; opentelemetry-instrumentation-openai-v2 and the -genai- packages; JavaScript 0.21",
     setup=Setup(
         lines=(
-            "pip install opentelemetry-instrumentation-openai-v2  # or one of its -genai- packages\n"
+            "pip install opentelemetry-instrumentation-openai-v2  # -google-genai, -botocore, -openai-agents-v2\n"
+            "  # or -genai-openai, -genai-anthropic, -genai-bedrock, -genai-langchain, -genai-openai-agents,"
+            " -genai-smolagents, ...\n"
             "OpenAIInstrumentor().instrument()\n"
             "new OpenAIInstrumentation({ captureMessageContent: true })  // JavaScript; give it a logger provider"
         ),
         content="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true",
-        remark="export logs too; with OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental say SPAN_ONLY",
+        remark=(
+            "export logs too; with OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental say SPAN_ONLY; "
+            "beside a package for agents install the one for their client"
+        ),
         session="set gen_ai.conversation.id on the span around the turn",
         documents="a span with gen_ai.operation.name=retrieval and gen_ai.retrieval.documents, content included",
     ),

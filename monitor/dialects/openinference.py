@@ -325,7 +325,9 @@ DIALECT = Convention(
     versions="openinference-semantic-conventions 0.1; instrumentors of 2024 to 2026 for Python and JavaScript",
     setup=Setup(
         lines=(
-            "pip install openinference-instrumentation-langchain  # or -openai, -llama-index, -haystack, -dspy\n"
+            "pip install openinference-instrumentation-langchain"
+            "  # -llama-index, -haystack, -dspy, -crewai, -openai-agents, -agno, ...\n"
+            "  # clients: -openai, -anthropic, -bedrock, -litellm, -google-genai, -mistralai, -groq, -portkey\n"
             "LangChainInstrumentor().instrument(tracer_provider=provider)\n"
             "new LangChainInstrumentation().manuallyInstrument(callbackManagerModule)  // JavaScript; -openai, -vercel"
         ),

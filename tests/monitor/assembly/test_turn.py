@@ -182,6 +182,14 @@ def test_an_error_told_as_the_answer(make: Make, turns: Turns) -> None:
     assert (None, "error") == (turn.response, turn.error)
 
 
+def test_an_error_printed_as_the_answer(make: Make, turns: Turns) -> None:
+    """Nor has one that shows the exception itself."""
+    raised = make.event("exception", {"exception.type": "shop.ToolError", "exception.message": "No such tool"})
+    root = make.chain(1, "Why?", "ToolError(shop): No such tool\nContext: {}", status=2)
+    (turn,) = turns([replace(root, events=(raised,))])
+    assert (None, "ToolError") == (turn.response, turn.error)
+
+
 def test_documents_in_a_message_of_their_own(make: Make, turns: Turns) -> None:
     """A user's message that only hands over documents is no history."""
     messages = [("user", f"Context: {PUMP}"), ("user", "Is the pump covered?")]
