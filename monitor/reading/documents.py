@@ -16,16 +16,17 @@ from monitor.reading.attributes import REDACTED, finite, is_mapping, is_sequence
 from monitor.reading.excerpts import excerpts
 from monitor.reading.json_text import parse
 from monitor.reading.messages import role_of, text_of
+from monitor.reading.naming import spellings
 from monitor.spans import AttributeValue
 
-_IDS = ("id", "id_", "doc_id", "document_id", "node_id", "chunk_id", "uuid", "pid", "point_id")
-_CONTENTS = (
-    "content", "page_content", "text", "document", "body", "passage", "snippet", "long_text", "chunk", "pageContent",
+_IDS = spellings("id", "id_", "doc_id", "document_id", "node_id", "chunk_id", "uuid", "pid", "point_id")
+_CONTENTS = spellings(
+    "content", "page_content", "text", "document", "body", "passage", "snippet", "long_text", "chunk",
 )  # fmt: skip
-_TITLES = ("title", "name", "file_name", "filename", "heading")
-_SOURCES = ("source", "url", "uri", "file_path", "path", "link", "file_name", "filename")
+_TITLES = spellings("title", "name", "file_name", "filename", "heading")
+_SOURCES = spellings("source", "url", "uri", "file_path", "path", "link", "file_name", "filename")
 _METADATA = ("metadata", "meta", "payload", "extra_info", "attributes", "properties")
-_LISTS = (
+_LISTS = spellings(
     "documents", "docs", "source_documents", "context", "contexts", "retrieved_documents", "retrieved_contexts",
     "source_nodes", "nodes", "passages", "chunks", "results", "matches", "hits", "retrieval_context",
 )  # fmt: skip
@@ -35,7 +36,7 @@ _DEPTH = 5
 
 ScoreKind: TypeAlias = Literal["similarity", "distance", "unknown"]
 
-_SIMILARITIES = ("relevance_score", "similarity", "relevance", "certainty", "rerank_score", "similarity_score")
+_SIMILARITIES = spellings("relevance_score", "similarity", "relevance", "certainty", "rerank_score", "similarity_score")
 _SCORES: Mapping[str, ScoreKind] = {
     **dict.fromkeys(_SIMILARITIES, "similarity"),
     "score": "unknown",

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from monitor.spans import Role
 
+_INNER = re.compile(r"(?<=[a-z0-9])_([a-z0-9])")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _WHOLE = frozenset((
     "chain", "agent", "workflow", "pipeline", "graph", "engine", "rag", "qa", "answer", "answers", "generate",
@@ -17,6 +18,16 @@ _WHOLE = frozenset((
 ))  # fmt: skip
 """Words of components that do more than look something up, or something else."""
 _SEARCHES = frozenset(("search", "searches", "searcher", "lookup"))
+
+
+def spellings(*names: str) -> tuple[str, ...]:
+    """Return each name as Python's and as JavaScript's apps write it.
+
+    >>> spellings("chat_history", "query")
+    ('chat_history', 'chatHistory', 'query')
+    """
+    both = ((name, _INNER.sub(lambda match: match[1].upper(), name)) for name in names)
+    return tuple(dict.fromkeys(spelt for pair in both for spelt in pair))
 
 
 @lru_cache(maxsize=4096)

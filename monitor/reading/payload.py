@@ -17,20 +17,29 @@ from monitor.reading.attributes import REDACTED, is_mapping, is_sequence
 from monitor.reading.documents import documents, ranked
 from monitor.reading.json_text import dump, parse
 from monitor.reading.messages import Said, before_last_user, conversation, plainly_named, role_of, said, text_of
+from monitor.reading.naming import spellings
 from monitor.spans import AttributeValue
 
-_QUESTIONS = ("question", "query", "user_query", "user_input", "user_question", "input", "message", "user_message",
-              "query_str", "str_or_query_bundle", "user_msg", "user_prompt", "task", "args")  # fmt: skip
+_QUESTIONS = spellings(
+    "question", "query", "user_query", "user_input", "user_question", "input", "message", "user_message",
+    "query_str", "str_or_query_bundle", "user_msg", "user_prompt", "task", "args",
+)  # fmt: skip
 _WEAK_QUESTIONS = ("prompt", "text", "q", "content")
-_HISTORIES = ("chat_history", "history", "conversation_history", "message_history", "previous_messages",
-              "chat_messages", "conversation")  # fmt: skip
-_ANSWERS = ("answer", "final_answer", "output", "response", "result", "output_text", "messages", "message", "replies",
-            "choices", "candidates", "generations", "answers", "reply", "completion", "generation", "text", "content",
-            "data", "outputs", "update", "return_values", "final_result", "raw")  # fmt: skip
+_HISTORIES = spellings(
+    "chat_history", "history", "conversation_history", "message_history", "previous_messages", "chat_messages",
+    "conversation",
+)  # fmt: skip
+_ANSWERS = spellings(
+    "answer", "final_answer", "output", "response", "result", "output_text", "messages", "message", "replies",
+    "choices", "candidates", "generations", "answers", "reply", "completion", "generation", "text", "content",
+    "data", "outputs", "update", "return_values", "final_result", "raw",
+)  # fmt: skip
 _ALTERNATIVES = ("replies", "answers", "choices", "candidates", "generations")
-_NESTED_ANSWERS = ("answer", "replies", "answers", "response", "final_answer", "output_text")
-_CONTEXTS = ("context", "contexts", "documents", "docs", "source_documents", "retrieved_documents", "passages",
-             "retrieved_contexts", "chunks")  # fmt: skip
+_NESTED_ANSWERS = spellings("answer", "replies", "answers", "response", "final_answer", "output_text")
+_CONTEXTS = spellings(
+    "context", "contexts", "documents", "docs", "source_documents", "retrieved_documents", "passages",
+    "retrieved_contexts", "chunks",
+)  # fmt: skip
 _ASIDE = {"metadata", "meta", "config", "configurable", "usage", *_HISTORIES}
 _EMPTY = re.compile(
     r"\s*(?:null|None|\"\"|<(?:async_)?generator object.*|<.{0,60} object at 0x[0-9a-f]+>)\s*", re.DOTALL

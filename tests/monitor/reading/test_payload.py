@@ -182,3 +182,11 @@ def test_printed_messages() -> None:
     prompt = "messages=[SystemMessage(content='Be brief.'), HumanMessage(content='Why?')]"
     assert Answered() == answered(prompt)
     assert Answered(response="So.", certain=False) == answered("content='So.' additional_kwargs={} id='run-1'")
+
+
+def test_names_as_javascript_writes_them() -> None:
+    """Keys in camel case hold the same."""
+    found = asked({"userQuery": "Why?", "chatHistory": [{"role": "user", "content": "Hi"}]})
+    assert ("Why?", "Hi") == (found.query, found.history[0].content if found.history else None)
+    made = answered({"finalAnswer": "So.", "sourceDocuments": [{"pageContent": "T", "metadata": {"docId": "d"}}]})
+    assert ("So.", [("d", "T")]) == (made.response, [(c.id, c.content) for c in made.documents or ()])
