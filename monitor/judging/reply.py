@@ -54,19 +54,16 @@ def read(reply: Reply, schema: Schema) -> dict[str, Json]:
     """Return the reply's object, checked against `schema`.
 
     Raises:
-        UnreadableReply: with reason `empty`, `reasoning_only`, `no_json`, `ambiguous` or `invalid`.
+        UnreadableReply: with reason `empty`, `reasoning_only`, `too_long`, `no_json`, `ambiguous` or `invalid`.
     """
-    text = spoken(reply)
-    if len(text) > _LONGEST:
-        raise UnreadableReply(f"the reply is longer than {_LONGEST} characters", reason="no_json")
-    return schema.read(_object(text))
+    return schema.read(_object(spoken(reply)))
 
 
 def spoken(reply: Reply) -> str:
     """Return the reply's text without the reasoning in front of it.
 
     Raises:
-        UnreadableReply: with reason `empty` or `reasoning_only`.
+        UnreadableReply: with reason `empty`, `reasoning_only` or `too_long`.
     """
     text = reply.text
     # Some templates open the reasoning themselves, so that only its end is in the reply.
@@ -81,6 +78,8 @@ def spoken(reply: Reply) -> str:
         if reply.reasoned:
             raise UnreadableReply("the reply is empty but for its reasoning", reason="reasoning_only")
         raise UnreadableReply("the reply is empty", reason="empty")
+    if len(text) > _LONGEST:
+        raise UnreadableReply(f"the reply is longer than {_LONGEST} characters", reason="too_long")
     return text
 
 

@@ -14,7 +14,8 @@ _FENCE = re.compile(r"(^[ \t]*(?:```|~~~).*?(?:^[ \t]*(?:```|~~~)[ \t]*$|\Z))", 
 _ITEM = re.compile(r"[ \t]*(?:[-*+•‣·]|\d{1,3}[.)]|[A-Za-z][.)]|#{1,6}|>|\|)[ \t]")
 _CLOSERS = "\"'”’»)\\]}」』）】〉》*_"
 # Full-width and other scripts' stops end a sentence by themselves; ASCII stops need a space behind them.
-_STOP = re.compile(rf"[。！？｡．।॥؟۔։።။។](?:[{_CLOSERS}])*|[.!?…]+(?:[{_CLOSERS}])*(?=\s)")
+# Only a run's first mark begins a match and nothing is given back: a line of dots would take quadratic time.
+_STOP = re.compile(rf"[。！？｡．।॥؟۔։።။។](?:[{_CLOSERS}])*|(?<![.!?…])[.!?…]++(?:[{_CLOSERS}])*+(?=\s)")
 _INITIAL = re.compile(r"(?:^|[\s(\"'“.])[^\W\d_]\.$")
 _ORDINAL = re.compile(r"(?:^|\s)\d{1,3}\.$")
 _LAST_WORD = re.compile(r"([^\s(\"'“]+)\.$")
@@ -23,6 +24,8 @@ _BETWEEN_CLAUSES = re.compile("(?<=[\u0e00-\u0eff])[ \t]+(?=[\u0e00-\u0eff])")
 _LONG_CLAUSES, _SHORTEST_CLAUSES = 120, 50
 # Chat is often written without capitals; a longer word in front of the stop is seldom an abbreviation.
 _SHORTEST_LAST_WORD = 4
+_SEEN = re.compile(r"\S")
+_LOOKED_BACK = 60
 _ABBREVIATIONS = frozenset(
     """
     a.k.a approx assn ave bijv blvd bros bzw ca capt cf ch cie co corp dept dhr dipl dr drs d.h d.w.z e.g ed eds et
@@ -101,8 +104,10 @@ def _sentences(line: str) -> Iterator[str]:
 def _ends(line: str, start: int, stop: re.Match[str]) -> bool:
     if stop[0][0] in "!?":
         return True
-    following = line[stop.end() :].lstrip()[:1]
-    before = line[start : stop.start() + 1]
+    next_ = _SEEN.search(line, stop.end())
+    following = next_[0] if next_ else ""
+    # A line of nothing but initials is one sentence, however long: only its end is looked at each time.
+    before = line[max(start, stop.start() - _LOOKED_BACK) : stop.start() + 1]
     if before[-2:-1].isspace():
         return True  # tokenised text writes " . "
     if stop[0] != ".":

@@ -1,5 +1,7 @@
 """Cutting answers into sentences."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,3 +66,14 @@ def test_long_text_of_other_scripts_is_left_whole() -> None:
     """Only scripts without stops are cut at spaces."""
     text = "one word after another and " * 20
     assert (text.strip(),) == split(text)
+
+
+@pytest.mark.parametrize("piece", ["a. ", "e.g. ", "1. ", "x ", "```\n", "- ", "กาก า ", "...", "...a", "!?"])
+def test_long_text_of_one_piece(piece: str) -> None:
+    """A text that goes on for ever is cut in time that grows with its length, and nothing of it is lost."""
+    text = piece * (100_000 // len(piece))
+    started = time.process_time()
+    found = split(text)
+    # A quadratic search took half a minute.
+    assert time.process_time() - started < 3
+    assert text.count("a") == sum(sentence.count("a") for sentence in found)
