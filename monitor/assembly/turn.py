@@ -41,7 +41,7 @@ def turn(material: Material, *, hash_user: Callable[[str], str]) -> Turn:
     told = _teller(material, reply)
     started, ended = _times(material, reply.answer)
     user = _owner(material, identity.user, lambda step: step.user_id)
-    model = _model(material, reply.answer)
+    model = _model(material, reply)
     return repaired(
         Turn(
             turn_id=turn_id(told.trace_id, material.head.span_id),
@@ -118,20 +118,23 @@ def _first_steps(material: Material) -> Iterator[Step]:
     yield from material.steps
 
 
-def _model(material: Material, answer: Call | None) -> str | None:
+def _model(material: Material, reply: Replied) -> str | None:
     """The model that made the answer, else one that was at work in the turn, else the one that was asked for.
 
     Of a streamed answer some instrumentations repeat the model that was asked for; the chains around may know better.
     """
+    answer = reply.answer
     if answer is None:
-        return _any_model(material)
+        return _noted(material, reply.response) or _any_model(material)
     if answer.model is not None and answer.model != answer.request_model:
         return answer.model
-    return _noted(material, answer) or answer.model or answer.request_model or _any_model(material)
+    return _noted(material, answer.output) or answer.model or answer.request_model or _any_model(material)
 
 
-def _noted(material: Material, answer: Call) -> str | None:
-    output = flat(answer.output or "")
+def _noted(material: Material, answered: str | None) -> str | None:
+    if answered is None:
+        return None
+    output = flat(answered)
     late = (node for node in reversed(material.nodes) if node.role in WRAPPERS)
     steps = (step for node in islice(late, _LOOKED_AT) if (step := node.step) is not None)
     return next((s.model for s in steps if s.model and s.response and flat(s.response) == output), None)

@@ -297,3 +297,41 @@ def test_ids_in_settings(make: Make, reading: Read) -> None:
     }
     (turn,) = reading([make.span(1, attributes)]).turns
     assert ("s-1", "user:u-1") == (turn.session_id, turn.user_id)
+
+
+def test_a_streamed_answer_without_a_text(make: Make, reading: Read) -> None:
+    """Where the call keeps no text and only the model asked for, the parser that was handed its message knows more."""
+    message = {
+        "lc": 1,
+        "type": "constructor",
+        "id": ["langchain", "schema", "messages", "AIMessageChunk"],
+        "kwargs": {"content": "So.", "response_metadata": {"model_name": "m-2024"}},
+    }
+    chain = {"traceloop.span.kind": "workflow", "traceloop.entity.name": "chain"}
+    parser = {"traceloop.span.kind": "task", "traceloop.entity.name": "StrOutputParser"}
+    (turn,) = reading(
+        [
+            make.span(
+                1,
+                chain
+                | {"traceloop.entity.input": '{"inputs": "Why?"}', "traceloop.entity.output": '{"outputs": "So."}'},
+            ),
+            make.span(
+                2,
+                {"llm.request.type": "chat", "gen_ai.request.model": "m", "gen_ai.response.model": "m"},
+                parent=1,
+                at=0.1,
+            ),
+            make.span(
+                3,
+                parser
+                | {
+                    "traceloop.entity.input": '{"inputs": {"input": ""}}',
+                    "traceloop.entity.output": json.dumps({"outputs": "So.", "kwargs": {"inputs": message}}),
+                },
+                parent=1,
+                at=0.2,
+            ),
+        ]
+    ).turns
+    assert ("Why?", "So.", "m-2024") == (turn.query, turn.response, turn.model)
