@@ -20,6 +20,7 @@ from monitor.judging.words import tokens as words
 _STOPWORDS = stopwords("en")
 _PIECE_TOKENS = 150
 _SMALLEST_PIECE_TOKENS = 16
+_BYTES_PER_TOKEN = 4
 _LEAST_USE = 4
 """Tokens: with less room left no piece is looked for any more."""
 
@@ -36,7 +37,7 @@ class Piece:
 
 
 def pieces(documents: Sequence[str], budget: int) -> tuple[Piece, ...]:
-    """Return the documents cut into pieces of up to about `budget` tokens, in order; a longer sentence is cut.
+    """Return the documents cut into pieces of up to about `budget` tokens, in order; a longer sentence is several.
 
     >>> [piece.text for piece in pieces(["One fact. Another fact. A third."], 5)]
     ['One fact.', 'Another fact.', 'A third.']
@@ -45,8 +46,7 @@ def pieces(documents: Sequence[str], budget: int) -> tuple[Piece, ...]:
     for place, document in enumerate(documents):
         texts: list[str] = []
         held = ""
-        for sentence in split(document):
-            (cut,) = fit((sentence,), budget)
+        for cut in (part for sentence in split(document) for part in _parts(sentence, budget)):
             if held and tokens(f"{held} {cut}") > budget:
                 texts.append(held)
                 held = ""
@@ -54,6 +54,17 @@ def pieces(documents: Sequence[str], budget: int) -> tuple[Piece, ...]:
         texts += [held] if held else []
         found += [Piece(document=place, rank=rank, text=text) for rank, text in enumerate(texts)]
     return tuple(found)
+
+
+def _parts(sentence: str, budget: int) -> Iterator[str]:
+    """Cut a sentence that is longer than `budget` at spaces: a table or JSON on one line has its facts anywhere."""
+    start = 0
+    while start < len(sentence):
+        window = sentence[start : start + budget * _BYTES_PER_TOKEN + 1]
+        (head,) = fit((window,), budget)
+        part = head.removesuffix(CUT) or window[:1]
+        yield part.strip()
+        start += len(part)
 
 
 class Nearness:

@@ -1,5 +1,7 @@
 """Pieces of documents, and which of them are shown."""
 
+import pytest
+
 from monitor.judging.quoting import tokens
 from monitor.judging.windows import Nearness, pieces, shorten
 
@@ -16,10 +18,19 @@ def test_pieces() -> None:
     ]
 
 
-def test_endless_sentence() -> None:
-    """A sentence longer than a piece is cut."""
-    (piece,) = pieces(["word " * 500], 20)
-    assert tokens(piece.text) <= 20
+@pytest.mark.parametrize("text", ["word " * 500, "x" * 2000, "返金" * 500, "👍a" * 300, "a" * 79 + " " + "b" * 81])
+def test_endless_sentence(text: str) -> None:
+    """A sentence longer than a piece is several, and nothing of it is lost."""
+    found = pieces([text], 20)
+    assert max(tokens(piece.text) for piece in found) <= 21
+    assert text.replace(" ", "") == "".join(piece.text for piece in found).replace(" ", "")
+
+
+def test_fact_in_a_line_without_stops() -> None:
+    """JSON on one line is found wherever in it the fact stands."""
+    rows = ", ".join(f'{{"plan": "plan {n}", "days": {n}}}' for n in range(200))
+    assert '"plan 173"' in next(Nearness(pieces([rows], 100))("The plan 173 has 173 days")).text
+    assert '"plan 173"' in shorten((rows,), ("The plan 173 has 173 days.",), 300)[0]
 
 
 def test_nearest() -> None:
