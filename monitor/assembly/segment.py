@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from monitor.assembly.calls import Call, calls
 from monitor.assembly.evidence import Evidence, departs, evidence, follows
 from monitor.assembly.prompt import rewrites
 from monitor.assembly.tree import SILENT, WRAPPERS, Forest, Node, walk
 from monitor.reading import identity
 from monitor.reading.failure import of_a_model
-from monitor.spans import Role, Step
+from monitor.spans import Role
 
 _SPEAKING = frozenset((Role.LLM, Role.RETRIEVAL, Role.RERANK))
 _MATTERING = _SPEAKING | WRAPPERS
@@ -222,17 +223,21 @@ def _failed_unseen(node: Node) -> bool:
 
 def _only_chooses_tools(unit: Unit) -> bool:
     """Calls by themselves that ended in tool calls: the call that is given their results answers."""
-    return all(step.tool_calls and not step.output and step.error is None for step in _calls(unit))
+    found = _calls(unit)
+    return bool(found) and all(call.tool_calls and not call.output and call.error is None for call in found)
 
 
 def _only_rewrites(unit: Unit) -> bool:
     """Calls by themselves that reworded a question: the turn is in another trace."""
-    return all(step.error is None and rewrites(step.messages or (), step.output or "") for step in _calls(unit))
+    found = _calls(unit)
+    return bool(found) and all(
+        call.error is None and rewrites(call.messages or (), call.output or "") for call in found
+    )
 
 
-def _calls(unit: Unit) -> list[Step]:
-    nodes = islice((node for root in unit.roots for node in walk(root) if node.role is Role.LLM), _LOOKED_AT)
-    return [step for node in nodes if (step := node.step) is not None]
+def _calls(unit: Unit) -> tuple[Call, ...]:
+    """The calls of a model; a client that describes its own calls says nothing of their content."""
+    return calls(tuple(islice(walk(*unit.roots), _LOOKED_AT)))
 
 
 def _asked_and_ended(unit: Unit) -> bool:

@@ -67,6 +67,7 @@ PROMPTS = ("gen_ai.prompt", "gen_ai.content.prompt")
 COMPLETIONS = ("gen_ai.completion", "gen_ai.content.completion")
 """Whole prompts and answers as span attributes, as Quarkus's LangChain4j and other emitters of 1.2x have them."""
 _CONTEXTS = tuple(f"gen_ai.prompt.variable.{name}" for name in ("context", "documents", "docs", "sources"))
+TOOL_REASONS = frozenset(("tool_calls", "tool_call", "tool_use", "function_call"))
 _FIRST_CHUNK = ("gen_ai.client.operation.time_to_first_chunk", "gen_ai.server.time_to_first_token")
 
 
@@ -129,7 +130,7 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
         messages=heard(given),
         output=output,
         shapeless=context,
-        tool_calls=sum(m.tool_calls for m in made),
+        tool_calls=sum(m.tool_calls for m in made) or _calls_tools(attributes),
         streaming=True if streams else step.streaming,
         flags=step.flags | {"truncated"} if cut else step.flags,
     )
@@ -137,6 +138,12 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
 
 def _written(attributes: Attributes, keys: Sequence[str], default: str) -> tuple[Said, ...]:
     return next((said(unwrap(attributes[key]), default=default) for key in keys if attributes.get(key)), ())
+
+
+def _calls_tools(attributes: Attributes) -> int:
+    """Without content, the finish reason tells that tools were called, though not how many."""
+    reasons = attributes.get("gen_ai.response.finish_reasons")
+    return int(is_sequence(reasons) and any(reason in TOOL_REASONS for reason in reasons))
 
 
 def _agent(step: Step, attributes: Attributes) -> Step:

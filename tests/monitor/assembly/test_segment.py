@@ -348,3 +348,19 @@ def test_nodes_of_a_graph_that_say_nothing(make: Make, turns: Turns) -> None:
         ]
     )
     assert ("Who runs the mill?", answer) == (turn.query, turn.response)
+
+
+def test_a_call_for_tools_that_the_client_describes_too(make: Make, turns: Turns) -> None:
+    """A client's own span inside tells no content; that the call only chose a tool stands around it."""
+    call = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "p"}
+    said = '[{"role": "user", "parts": [{"type": "text", "content": "Why?"}]}]'
+    made = '[{"role": "assistant", "parts": [{"type": "tool_call", "id": "c", "name": "search"}]}]'
+    outer = make.span(1, {**call, "gen_ai.input.messages": said, "gen_ai.output.messages": made})
+    assert () == turns([outer, make.span(2, call, parent=1)])
+
+
+@pytest.mark.parametrize(("reason", "count"), [("tool_calls", 0), ("tool_use", 0), ("stop", 1)])
+def test_a_call_for_tools_without_content(make: Make, turns: Turns, reason: str, count: int) -> None:
+    """Where no content is recorded, the finish reason tells that a call only chose a tool."""
+    call = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.response.finish_reasons": [reason]}
+    assert count == len(turns([make.span(1, call)]))
