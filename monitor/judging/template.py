@@ -119,6 +119,8 @@ class _Reader:
     def _section(self, tag: re.Match[str], start: int, fields: frozenset[str]) -> tuple[_Section, int]:
         name = tag[2]
         self._known(tag, name, VALUES | LISTS.keys())
+        if name in LISTS and fields:
+            raise self._error(tag.start(), f"{{{{#{name}}}}} stands in another list")
         self.names.add(name)
         inner, end = self.read(start, name, fields | LISTS.get(name, frozenset()))
         return _Section(name, inner), end

@@ -42,6 +42,7 @@ def test_tag_alone_on_its_line() -> None:
         ("{{#docs}}{{/docs}}", "p.md:7: no placeholder 'docs' here; known: claim, context"),
         ("{{#documents}}\n{{text}}", "p.md:8: no placeholder 'text' here"),
         ("{{#documents}}", "{{#documents}} is not closed"),
+        ("{{#documents}}\n{{#sentences}}{{/sentences}}{{/documents}}", "p.md:8: {{#sentences}} stands in another list"),
         ("{{/documents}}", "p.md:7: {{/documents}} closes 'nothing'"),
         ("{{#documents}}{{/sentences}}", "p.md:7: {{/sentences}} closes 'documents'"),
         ("a }} b", "p.md:7: '}}' belongs to no placeholder"),
