@@ -34,7 +34,7 @@ def turn(material: Material, *, hash_user: Callable[[str], str]) -> Turn:
     documents = retrieved(material.nodes)
     contents = [citation.content for citation in documents or () if citation.content]
     reply = replied(material, contents=contents)
-    asking = reply.answer or next((call for call in reversed(material.calls) if call.messages), None)
+    asking = reply.answer or next((call for call in reversed(material.calls) if call.messages or call.query), None)
     ask = asked(material, asking=asking, contents=contents)
     flags = _flags(material, ask, reply)
     cites = cited(documents, asking.messages if asking else None, cut="truncated" in flags)

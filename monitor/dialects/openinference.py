@@ -131,8 +131,9 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
         or _STREAMED.search(step.span.name) is not None
         or any(event.name == _SPOKEN for event in step.span.events)
     )
-    unnamed = not given and named is None and step.error is None and "redacted" not in step.flags
-    piece = INPUT not in attributes and not any(key.startswith("llm.") for key in attributes)
+    told = any(key.startswith("llm.") for key in attributes)
+    unnamed = not given and named is None and step.error is None and not (told and "redacted" in step.flags)
+    piece = INPUT not in attributes and not told
     if unnamed and (not answering or (piece and not step.span.dropped_attributes)):
         # LlamaIndex gives kind LLM to helpers that call no model, Mastra to every piece of a streamed answer.
         return replace(step, role=Role.NOISE)
@@ -143,7 +144,7 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
         output=output,
         tool_calls=sum(m.tool_calls for m in made),
         model=text(attributes, "gen_ai.response.model")
-        or ((_in_output(attributes, _MODEL) or named) if answering else None),
+        or ((_in_output(attributes, _MODEL) or named) if answering or step.error is None else None),
         request_model=text(settings, "model", "model_name") or named,
         response_id=_in_output(attributes, _RESPONSE_ID),
         streaming=True if streams else None,

@@ -133,6 +133,16 @@ def test_an_agent_that_goes_on_as_the_user(make: Make, turns: Turns) -> None:
     assert ("Why is it so?", ()) == (turn.query, turn.history)
 
 
+def test_a_question_that_only_the_template_tells(make: Make, turns: Turns) -> None:
+    """Privacy switches leave a prompt's variables as they are."""
+    hidden = {"input.value": "__REDACTED__", "output.value": "__REDACTED__"}
+    chain = make.span(1, {"openinference.span.kind": "CHAIN", **hidden})
+    call = {"openinference.span.kind": "LLM", "llm.model_name": "m", **hidden}
+    call |= {"llm.prompt_template.variables": '{"context_str": "A mill.", "query_str": "Why?"}'}
+    (turn,) = turns([chain, make.span(2, call, parent=1)])
+    assert ("Why?", None, "m") == (turn.query, turn.response, turn.model)
+
+
 def test_the_loop_of_an_agent(make: Make, turns: Turns) -> None:
     """The calls of a loop begin alike; what the first one was asked is not what was said before."""
     task, final = ("user", "New task:\nWhy is it so?"), ("user", "Now answer the task: Why is it so?")

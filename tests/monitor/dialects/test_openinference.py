@@ -161,6 +161,15 @@ def test_the_model_of_a_raw_reply(make: Make) -> None:
     assert ("So.", "m-2") == (read.response, read.model)
 
 
+def test_a_redacted_call(make: Make) -> None:
+    """A call whose content was replaced still names the model that answered; a helper that was given text is none."""
+    hidden: Attributes = {"input.value": "__REDACTED__", "output.value": "__REDACTED__"}
+    settings: Attributes = {"llm.model_name": "m-2026", "llm.invocation_parameters": '{"model": "m"}'}
+    call, helper = step(make, "LLM", hidden | settings), step(make, "LLM", {"input.value": "__REDACTED__"})
+    assert (Role.LLM, "m-2026", "m", None) == (call.role, call.model, call.request_model, call.output)
+    assert Role.NOISE is helper.role
+
+
 def test_a_crew(make: Make) -> None:
     """CrewAI's kickoff had its inputs under a key of their own, and answers with what it made raw."""
     read = step(
