@@ -126,6 +126,7 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
         given = prompt(settings)
     named = text(attributes, "llm.model_name")
     answering = output is not None or any(m.tool_calls for m in made)
+    hidden = "redacted" in step.flags and step.error is None
     streams = (
         settings.get("stream") is True
         or _STREAMED.search(step.span.name) is not None
@@ -144,7 +145,7 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
         output=output,
         tool_calls=sum(m.tool_calls for m in made),
         model=text(attributes, "gen_ai.response.model")
-        or ((_in_output(attributes, _MODEL) or named) if answering or step.error is None else None),
+        or ((_in_output(attributes, _MODEL) or named) if answering or hidden else None),
         request_model=text(settings, "model", "model_name") or named,
         response_id=_in_output(attributes, _RESPONSE_ID),
         streaming=True if streams else None,
