@@ -246,7 +246,8 @@ def _asked_and_ended(unit: Unit) -> bool:
     steps = [step for node in nodes if (step := node.step) is not None]
     if any("redacted" in step.flags for step in steps[:1]):
         return True
-    query = next((step.query for step in steps if step.query and "query" not in step.unsure), None)
+    sure = Role.AGENT not in unit.roles
+    query = next((step.query for step in steps if step.query and not (sure and "query" in step.unsure)), None)
     response = next((step.response for step in steps if step.response), None)
     failed = any(step.error is not None for step in steps[:1])
     return query is not None and query != response and (response is not None or failed)

@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import TypeVar, cast
 
 from monitor.model import Citation
-from monitor.reading.attributes import REDACTED, Item, flattened, is_mapping, mapping, text, visible
+from monitor.reading.attributes import REDACTED, Item, flattened, is_mapping, is_sequence, mapping, text, visible
 from monitor.reading.convention import Convention, Setup, Table
 from monitor.reading.documents import Documents, documents, ranked
-from monitor.reading.json_text import parse
+from monitor.reading.json_text import parse, unwrap
 from monitor.reading.messages import Said, heard, said
 from monitor.reading.payload import Answered, Asked, answered, asked, tidy
 from monitor.reading.reprs import literal
@@ -86,8 +86,8 @@ def read(span: Span) -> Step:
 
 def _chain(step: Step, attributes: Attributes) -> Step:
     ask, given_cut = _once(_asked, attributes, INPUT, "input.mime_type")
-    if INPUT not in attributes and (inputs := mapping(attributes, "crew_inputs")):
-        ask = asked(inputs)  # CrewAI until 2025
+    if INPUT not in attributes:
+        ask = asked(_crew(attributes))
     (answer, model), made_cut = _once(_answered, attributes, OUTPUT, "output.mime_type")
     unsure = {"query"} if not ask.query_certain else set()
     if not ask.history_certain or given_cut is not None:
@@ -110,6 +110,13 @@ def _chain(step: Step, attributes: Attributes) -> Step:
         unsure=frozenset(unsure),
         flags=frozenset(flags),
     )
+
+
+def _crew(attributes: Attributes) -> AttributeValue:
+    """What CrewAI's kickoff was given: inputs, else the first task, in which the question stands somewhere."""
+    inputs, tasks = mapping(attributes, "crew_inputs"), unwrap(attributes.get("crew_tasks"))
+    first = tasks[0] if is_sequence(tasks) and tasks else None
+    return inputs or ({"text": text(first, "description")} if is_mapping(first) else None)
 
 
 def _model_call(step: Step, attributes: Attributes) -> Step:

@@ -364,3 +364,12 @@ def test_a_call_for_tools_without_content(make: Make, turns: Turns, reason: str,
     """Where no content is recorded, the finish reason tells that a call only chose a tool."""
     call = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.response.finish_reasons": [reason]}
     assert count == len(turns([make.span(1, call)]))
+
+
+def test_a_crew_whose_model_is_not_seen(make: Make, turns: Turns) -> None:
+    """A crew that answered has a turn, though only its first task tells what it was asked."""
+    crew = {"openinference.span.kind": "CHAIN", "crew_tasks": '[{"description": "Answer: Why?"}]'}
+    crew |= {"output.value": '{"raw": "So."}', "output.mime_type": "application/json"}
+    agent = make.span(2, {"openinference.span.kind": "AGENT", "output.value": "So."}, parent=1)
+    (turn,) = turns([make.span(1, crew), agent])
+    assert ("Answer: Why?", "So.") == (turn.query, turn.response)

@@ -184,6 +184,13 @@ def test_a_crew(make: Make) -> None:
     assert ("Why?", (Message(role="user", content="Hi"),), "So.") == (read.query, read.history, read.response)
 
 
+def test_a_crew_without_inputs(make: Make) -> None:
+    """A crew that was given no inputs is asked by its first task."""
+    tasks = '[{"id": "7", "description": "Answer: Why?"}, {"id": "8", "description": "Check the answer."}]'
+    read = step(make, "CHAIN", {"crew_inputs": "", "crew_tasks": tasks})
+    assert ("Answer: Why?", {"query"}) == (read.query, read.unsure & {"query"})
+
+
 def test_messages_without_their_prefix(make: Make) -> None:
     """The first instrumentor of Groq flattened messages without `message.`."""
     attributes: Attributes = {
