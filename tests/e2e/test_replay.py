@@ -33,8 +33,8 @@ TURN = (
 CITATION = ("id", "title", "content", "score", "score_kind", "source", "rank", "used")
 TREND = (
     "app", "environment", "metric", "rubric_id", "start", "end", "turns", "scored", "defects", "pending",
-    "not_sampled", "unscored", "defect_rate", "lower", "upper", "confidence", "mean_score", "input_tokens",
-    "output_tokens", "cost_usd",
+    "not_sampled", "unscored", "defect_rate", "lower", "upper", "confidence", "bounds", "mean_score",
+    "input_tokens", "output_tokens", "cost_usd",
 )  # fmt: skip
 ALERT = (
     "alert_id", "fingerprint", "state", "app", "environment", "slice", "metric", "rubric_id", "rule", "release",
