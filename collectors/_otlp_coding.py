@@ -12,6 +12,7 @@ from monitor.errors import MalformedPayload, Rejected
 Coding: TypeAlias = Literal["identity", "gzip", "deflate", "zstd"]
 
 _GZIP, _ZLIB, _RAW = zlib.MAX_WBITS | 16, zlib.MAX_WBITS, -zlib.MAX_WBITS
+_GZIP_START = b"\x1f\x8b\x08"
 _ZLIB_METHOD = 8
 _EXPANSION = 6
 """How much longer telemetry typically is than its compressed form."""
@@ -61,11 +62,20 @@ def unpacked(body: bytes, coding: Coding, *, most: int) -> bytes:
             if size > most:
                 raise Rejected(f"the body is longer than {most} bytes when unpacked", reason="too_large")
             if not inflater.eof:
-                raise MalformedPayload(f"the {coding} body is cut short", reason="not_compressed")
+                raise MalformedPayload(_ended_early(body, coding), reason="not_compressed")
             body = inflater.unused_data
     except _ERRORS:
         raise MalformedPayload(f"the body is not {coding}", reason="not_compressed") from None
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _ended_early(body: bytes, coding: Coding) -> str:
+    """Say what ails a body after which its unpacker waits for more: it does so for any few bytes, too."""
+    if coding == "gzip" and not body.startswith(_GZIP_START[: len(body)]):
+        return "the body is not gzip: it does not begin with 1f 8b 08"
+    if coding == "deflate" and not _has_zlib_header(body):
+        return "the body is not deflate, or is cut short"
+    return f"the {coding} body is cut short"
 
 
 def _gzip(_: bytes) -> Callable[[], Inflater]:
@@ -74,9 +84,13 @@ def _gzip(_: bytes) -> Callable[[], Inflater]:
 
 def _deflate(body: bytes) -> Callable[[], Inflater]:
     """`deflate` means zlib's format (RFC 9110, 8.4.1.2), yet some senders leave its two-byte header out."""
-    header = int.from_bytes(body[:2])
-    wbits = _ZLIB if header % 31 == 0 and header >> 8 & 0x0F == _ZLIB_METHOD else _RAW
+    wbits = _ZLIB if _has_zlib_header(body) else _RAW
     return lambda: zlib.decompressobj(wbits)
+
+
+def _has_zlib_header(body: bytes) -> bool:
+    header = int.from_bytes(body[:2])
+    return header % 31 == 0 and header >> 8 & 0x0F == _ZLIB_METHOD
 
 
 _gunzipper: Callable[[int], Inflater] = zlib.decompressobj

@@ -2,7 +2,7 @@
 
 OTLP/JSON is protobuf's JSON mapping except that trace and span ids are hexadecimal (OTLP 1.10, "JSON Protobuf
 Encoding"). Read leniently: numbers as strings or numbers, enums as numbers or names, snake_case field names, null or
-nothing anywhere, unknown fields, a bare array of resources, lone surrogates, and NaN as a literal.
+nothing in any field, unknown fields, a bare array of resources, lone surrogates, and NaN as a literal.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import binascii
 import functools
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import orjson
@@ -32,6 +33,14 @@ _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _ENUMS = {f"SPAN_KIND_{name}": number for number, name in enumerate(_KINDS)} | {
     f"STATUS_CODE_{name}": number for number, name in enumerate(("UNSET", "OK", "ERROR"))
 }
+_TYPES: Mapping[type, str] = {
+    dict: "an object",
+    list: "an array",
+    str: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+}
 _NAMES = {
     "traces": ("resourceSpans", "scopeSpans", "spans"),
     "logs": ("resourceLogs", "scopeLogs", "logRecords"),
@@ -41,37 +50,62 @@ _NAMES = {
 def to_protobuf(body: bytes, signal: Literal["traces", "logs"]) -> tuple[bytes, int]:
     """Return the request as protobuf bytes, and how many records had to be left out as unreadable.
 
-    Ids that are not hexadecimal become empty, for the caller to reject.
+    What is of the wrong type above the records counts as the records in it, or as one. Ids that are not hexadecimal
+    become empty, for the caller to reject.
 
     Raises:
-        MalformedPayload: not JSON, or JSON without the signal's field.
+        MalformedPayload: not JSON, JSON without the signal's field, or of the wrong type above the records and no
+            record is left; the message names the place.
     """
     resources, scopes, records = _NAMES[signal]
     record = _span if signal == "traces" else _log_record
-    unreadable = 0
+    lost = _Lost()
+    readable = 0
     out = []
-    for resource in _resources(_loaded(body), resources):
+    for place, resource in _resources(_loaded(body), resources, scopes, lost):
         try:
-            around = framed(1, _attributes(resource.get("resource"), 1))
-        except _UnreadableError:
+            around = framed(1, _resource(resource))
+        except _UnreadableError as error:
             # Whose records they are cannot be told.
-            unreadable += sum(len(_list(scope, records)) for scope in _objects(resource, scopes))
+            lost.leave_out(f"{place}: {error}", count=_records_in(resource, scopes, records))
             continue
         inner = []
-        for scope in _objects(resource, scopes):
+        for at, scope in _objects_at(place, resource, scopes, lost):
+            try:
+                by = _scope(scope)
+            except _UnreadableError as error:
+                lost.leave_out(f"{at}: {error}", count=_records_in(scope, records))
+                continue
             framed_records = []
-            for one in _list(scope, records):
+            for _, one in _entries(at, scope, records, lost):
                 try:
                     framed_records.append(framed(2, record(one)))
                 except _UnreadableError:
-                    unreadable += 1
-            inner.append(framed(2, _scope(_object(scope, "scope")) + b"".join(framed_records) + _url(scope)))
+                    lost.count += 1
+            readable += len(framed_records)
+            inner.append(framed(2, by + b"".join(framed_records) + _url(scope)))
         out.append(framed(1, around + b"".join(inner) + _url(resource)))
-    return b"".join(out), unreadable
+    if lost.why and not readable:
+        raise MalformedPayload(lost.why, reason="not_otlp")
+    return b"".join(out), lost.count
 
 
 class _UnreadableError(Exception):
-    """One record, or what a resource says of all of its records, cannot be expressed; they alone are left out."""
+    """One record, or what stands around several, cannot be expressed; they alone are left out."""
+
+
+@dataclass(slots=True)
+class _Lost:
+    """What is left out of one request."""
+
+    count: int = 0
+    why: str = ""
+    """The first place above the records that is wrong, what was found there and what is allowed."""
+
+    def leave_out(self, why: str, *, count: int = 1) -> None:
+        """Count what stands at a place above the records."""
+        self.why = self.why or why
+        self.count += max(1, count)
 
 
 def _loaded(body: bytes) -> Json:
@@ -87,19 +121,58 @@ def _loaded(body: bytes) -> Json:
     return loaded
 
 
-def _resources(loaded: Json, name: str) -> list[Mapping[str, Json]]:
-    if isinstance(loaded, list):
-        found = [
-            inner
-            for one in loaded
-            if isinstance(one, dict)
-            for inner in (_objects(one, name) if _get(one, name) is not None else [one])
-        ]
-        if found or not loaded:
-            return found
-    elif isinstance(loaded, dict) and (not loaded or name in loaded or _snake(name) in loaded):
-        return _objects(loaded, name)
-    raise MalformedPayload(f"the JSON holds no {name!r}", reason="not_otlp")
+def _resources(loaded: Json, name: str, scopes: str, lost: _Lost) -> Iterator[tuple[str, Mapping[str, Json]]]:
+    """Yield each resource of a request, of an array of requests, or of an array of resources, with its place."""
+    if isinstance(loaded, dict) and (not loaded or _holds(loaded, name)):
+        yield from _objects_at("", loaded, name, lost)
+    elif isinstance(loaded, list):
+        for number, one in enumerate(loaded):
+            place = f"[{number}]"
+            if isinstance(one, dict) and _holds(one, name):
+                yield from _objects_at(place, one, name, lost)
+            elif isinstance(one, dict) and (not one or _holds(one, scopes) or "resource" in one):
+                yield place, one
+            else:
+                lost.leave_out(f"{place}: {_found(one)}; allowed: an object with {name!r} or {scopes!r}")
+    else:
+        raise MalformedPayload(f"the JSON holds no {name!r}", reason="not_otlp")
+
+
+def _objects_at(
+    place: str, owner: Mapping[str, Json], name: str, lost: _Lost
+) -> Iterator[tuple[str, Mapping[str, Json]]]:
+    for at, one in _entries(place, owner, name, lost):
+        if isinstance(one, dict):
+            yield at, one
+        else:
+            lost.leave_out(f"{at}: {_found(one)}; allowed: an object")
+
+
+def _entries(place: str, owner: Mapping[str, Json], name: str, lost: _Lost) -> Iterator[tuple[str, Json]]:
+    """Yield what an array above the records, or of records, holds, each with its place; both spellings may be there."""
+    for spelling in dict.fromkeys((name, _snake(name))):
+        held = owner.get(spelling)
+        at = f"{place}.{spelling}" if place else spelling
+        if isinstance(held, list):
+            for number, one in enumerate(held):
+                yield f"{at}[{number}]", one
+        elif held is not None:
+            lost.leave_out(f"{at}: {_found(held)}; allowed: an array of objects")
+
+
+def _records_in(owner: Json, *names: str) -> int:
+    """Return how many records stand in what cannot be read, under these names one in the other."""
+    if not names or not isinstance(owner, dict):
+        return 1
+    return sum(_records_in(one, *names[1:]) for one in _list(owner, names[0]))
+
+
+def _found(value: Json) -> str:
+    return f"found {'null' if value is None else _TYPES[type(value)]}"
+
+
+def _holds(owner: Mapping[str, Json], name: str) -> bool:
+    return name in owner or _snake(name) in owner
 
 
 @functools.cache
@@ -131,10 +204,32 @@ def _url(owner: Mapping[str, Json]) -> bytes:
     return framed(3, url) if url else b""
 
 
-def _scope(scope: Mapping[str, Json]) -> bytes:
+def _resource(owner: Mapping[str, Json]) -> bytes:
+    resource = _part(owner, "resource")
+    held = _get(resource, "attributes")
+    if not isinstance(held, list | None):
+        raise _UnreadableError(f"resource.attributes: {_found(held)}; allowed: an array of objects")
+    wrong = next((one for one in held or () if not isinstance(one, dict | None)), None)
+    if wrong is not None:
+        raise _UnreadableError(f"in resource.attributes: {_found(wrong)}; allowed: objects")
+    return _attributes(resource, 1)
+
+
+def _scope(owner: Mapping[str, Json]) -> bytes:
+    scope = _part(owner, "scope")
     if not scope:
         return b""
     return framed(1, framed(1, _text(_get(scope, "name"))) + framed(2, _text(_get(scope, "version"))))
+
+
+def _part(owner: Mapping[str, Json], name: str) -> Mapping[str, Json]:
+    """Return what is said of all records below; nothing is fine, another type is not."""
+    held = owner.get(name)
+    if held is None:
+        return {}
+    if not isinstance(held, dict):
+        raise _UnreadableError(f"{name}: {_found(held)}; allowed: an object")
+    return held
 
 
 def _span(span: Json) -> bytes:
@@ -180,9 +275,7 @@ def _log_record(record: Json) -> bytes:
     )
 
 
-def _attributes(owner: Json, number: int) -> bytes:
-    if not isinstance(owner, dict):
-        return b""
+def _attributes(owner: Mapping[str, Json], number: int) -> bytes:
     return b"".join([framed(number, _key_value(one, 0)) for one in _objects(owner, "attributes")])
 
 
@@ -193,7 +286,7 @@ def _key_value(pair: Mapping[str, Json], depth: int) -> bytes:
 def _any(value: Json, depth: int) -> bytes:
     """Return an AnyValue's bytes; a value without its type around it is taken as what it is."""
     if depth > _MAX_DEPTH:
-        raise _UnreadableError
+        raise _UnreadableError(f"values nested more than {_MAX_DEPTH} deep")
     if isinstance(value, dict):
         for name, inner in value.items():
             write = _VALUES.get(name)

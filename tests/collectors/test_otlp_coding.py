@@ -70,3 +70,19 @@ def test_without_extras() -> None:
         "assert unpacked(zlib.compress(b'words'), 'deflate', most=5) == b'words'\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("body", [b"x", b"[]", b"hello", b"\n\x10\n\x00", b'{"a":1}', b'{"resourceSpans":[]}', TEXT])
+@pytest.mark.parametrize("coding", CODINGS)
+def test_never_packed(coding: Coding, body: bytes) -> None:
+    """A body that was never packed is told as that, however short, and not as one that was cut."""
+    with pytest.raises(MalformedPayload, match=f"^the body is not {coding}"):
+        unpacked(body, coding, most=len(TEXT))
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize("kept", [3, 30])
+def test_cut_short(coding: Coding, kept: int) -> None:
+    """A body of which the end is missing is told as cut short."""
+    with pytest.raises(MalformedPayload, match=f"^the {coding} body is cut short$"):
+        unpacked(_packed(coding)[:kept], coding, most=len(TEXT))

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from collectors import _otlp
 from monitor.errors import MalformedPayload
@@ -214,3 +216,110 @@ def test_foreign_json(body: str) -> None:
     with pytest.raises(MalformedPayload) as caught:
         split(body)
     assert "batches" not in str(caught.value)
+
+
+SOUND = {"scopeSpans": [{"spans": [GOOD]}]}
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"resourceSpans": "x"}, "resourceSpans: found a string; allowed: an array of objects"),
+        ({"resource_spans": 5}, "resource_spans: found a number; allowed: an array of objects"),
+        ({"resourceSpans": ["junk", {}]}, "resourceSpans[0]: found a string; allowed: an object"),
+        ({"resourceSpans": [{}, None]}, "resourceSpans[1]: found null; allowed: an object"),
+        ({"resourceSpans": [{"scopeSpans": {}}]}, "resourceSpans[0].scopeSpans: found an object; allowed: an array of"),
+        ({"resourceSpans": [{"scopeSpans": [[]]}]}, "resourceSpans[0].scopeSpans[0]: found an array; allowed: an obj"),
+        ({"resourceSpans": [{"scopeSpans": [{"spans": True}]}]}, "resourceSpans[0].scopeSpans[0].spans: found a bool"),
+        ({"resourceSpans": [SOUND | {"resource": "shop"}]}, "resourceSpans[0]: resource: found a string; allowed: an"),
+        (
+            {"resourceSpans": [SOUND | {"resource": {"attributes": {"service.name": "shop"}}}]},
+            "resourceSpans[0]: resource.attributes: found an object; allowed: an array of objects",
+        ),
+        ({"resourceSpans": [SOUND | {"resource": {"attributes": ["a"]}}]}, "resourceSpans[0]: in resource.attributes:"),
+        (
+            {"resourceSpans": [{"scopeSpans": [{"scope": [], "spans": [GOOD]}]}]},
+            "resourceSpans[0].scopeSpans[0]: scope: found an array; allowed: an object",
+        ),
+        ([SOUND | {"scopeSpans": 1.5}], "[0].scopeSpans: found a number; allowed: an array of objects"),
+        ([{"resourceLogs": [{}]}], "[0]: found an object; allowed: an object with 'resourceSpans' or 'scopeSpans'"),
+    ],
+)
+def test_wrong_type_above_the_records(body: dict[str, object] | list[object], told: str) -> None:
+    """A wrong type above the records refuses a request without sound records, and is counted beside some."""
+    with pytest.raises(MalformedPayload) as caught:
+        split(body)
+    assert ("not_otlp", told) == (caught.value.reason, str(caught.value)[: len(told)])
+
+    key = next(iter(body)) if isinstance(body, dict) else ""
+    rows = body[key] if isinstance(body, dict) else body
+    if isinstance(rows, list):
+        found = split({key: [*rows, SOUND]} if key else [*rows, SOUND])
+        assert (1, {"unreadable": 1}) == (found.accepted, found.reasons)
+
+
+def test_wrong_type_above_log_records() -> None:
+    """Logs are read as strictly as spans."""
+    record = {"traceId": GOOD["traceId"]}
+    bad = {"resourceLogs": [{"scopeLogs": [{"logRecords": "x"}]}]}
+    with pytest.raises(MalformedPayload, match=r"^resourceLogs\[0\]\.scopeLogs\[0\]\.logRecords: found a string; "):
+        _otlp.split(json.dumps(bad).encode(), "logs", received_at=NOW, encoding="json")
+    bad["resourceLogs"].append({"scopeLogs": [{"logRecords": [record]}]})  # type: ignore[dict-item]
+    found = _otlp.split(json.dumps(bad).encode(), "logs", received_at=NOW, encoding="json")
+    assert (1, {"unreadable": 1}) == (found.accepted, found.reasons)
+
+
+def test_records_of_a_resource_that_is_none() -> None:
+    """Records whose resource or scope is of the wrong type are counted one by one: whose they are cannot be told."""
+    resource = {"resource": 1, "scopeSpans": [{"spans": [GOOD, GOOD]}, {"spans": [5]}]}
+    scope = {"scopeSpans": [{"scope": "x", "spans": [GOOD, GOOD]}, {"spans": [GOOD]}]}
+    found = split({"resourceSpans": [resource, scope]})
+    assert (1, {"unreadable": 5}) == (found.accepted, found.reasons)
+
+
+def test_both_spellings() -> None:
+    """What is sent under either spelling of a name counts."""
+    assert 2 == split({"resourceSpans": [SOUND], "resource_spans": [SOUND]}).accepted
+
+
+JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=3), st.just([]), st.just({}))
+
+
+def array(of: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
+    """Lists of sound things and junk, or junk instead of the list."""
+    return st.one_of(st.lists(st.one_of(of, JUNK), max_size=3), JUNK)
+
+
+def holder(name: str, of: st.SearchStrategy[object], around: str) -> st.SearchStrategy[object]:
+    """Objects that hold such an array under either spelling, and perhaps something under `around`."""
+    snake = {"resourceSpans": "resource_spans", "scopeSpans": "scope_spans"}.get(name, name)
+    return st.builds(
+        lambda key, held, more: {key: held, **more},
+        st.sampled_from([name, snake]),
+        array(of),
+        st.one_of(st.just({}), st.fixed_dictionaries({around: JUNK})),
+    )
+
+
+SPANS = st.builds(lambda number: GOOD | {"spanId": f"{number:016x}"}, st.integers(1, 2**60))
+RESOURCES = holder("scopeSpans", holder("spans", SPANS, "scope"), "resource")
+
+
+def entries(tree: object, *names: tuple[str, ...]) -> int:
+    """Spans, and what stands in the place of resources, scopes and spans and is none."""
+    if not names or not isinstance(tree, dict):
+        return 1
+    below = [one for key in dict.fromkeys(names[0]) if isinstance(tree.get(key), list) for one in tree[key]]
+    return sum(entries(one, *names[1:]) for one in below)
+
+
+@given(holder("resourceSpans", RESOURCES, "extra"))
+def test_every_entry_is_kept_or_counted(tree: object) -> None:
+    """A request is refused, or every entry of its arrays is accepted or counted as rejected, and decodes."""
+    try:
+        found = split(tree)
+    except MalformedPayload:
+        return
+    names = (("resourceSpans", "resource_spans"), ("scopeSpans", "scope_spans"), ("spans",))
+    assert entries(tree, *names) <= found.accepted + found.rejected
+    assert found.accepted == sum(len(_otlp.decode(fragment).spans) for fragment in found.fragments)
