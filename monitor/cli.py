@@ -23,7 +23,7 @@ from rich.table import Table
 
 from monitor import check as checks
 from monitor import demo as demonstration
-from monitor import demo_report, show
+from monitor import demo_report, show, watch
 from monitor import doctor as doctors
 from monitor.app import ROLES, running, utc_now
 from monitor.cli_judge import judge
@@ -235,9 +235,16 @@ def trends(
 @STORE
 @FORMAT
 def alerts(config: Path | None, store_url: str | None, form: str) -> None:
-    """Print alerts, newest first, each with its rate and what it was held against."""
+    """Print alerts, newest first, each with its rate and what it was held against; then what is watched, and how."""
+    detect = settings_of(config, store_url).detect
     with _store(config, store_url) as store:
         _print(form, store.alerts(), show.alert_line, lambda found: show.alert_table(tuple(found)))
+        if form == "table":
+            now = utc_now()
+            found = watch.watched(store.rollups(until=now), store.baselines(), detect, now=now)
+            click.echo(
+                show.printable("\n".join(watch.lines(found, detect)) or "nothing is watched: no turn was scored")
+            )
 
 
 @commands.command(epilog=examples("rag-monitor explain 3f9c", "rag-monitor explain 3f9c --format jsonl"))

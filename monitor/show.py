@@ -160,7 +160,8 @@ def _bounds(row: TrendRow, share: float) -> dict[str, object] | None:
 def trend_table(rows: Sequence[TrendRow]) -> Table:
     """Return the rows as a table; a rate stands with its interval and with what it does not know."""
     table = Table(title="Defect rates, 95 % interval; windows in UTC", title_justify="left")
-    for column in ("app", "metric", "from", "defect rate", "scored", "unscored", "pending", "turns", "cost"):
+    columns = ("app", "metric", "from", "defect rate", "scored", "unscored", "pending", "not sampled", "turns", "cost")
+    for column in columns:
         table.add_column(column, justify="left" if column in {"app", "metric", "from"} else "right", no_wrap=True)
     for row in rows:
         rate = wilson_rate(row.sums)
@@ -175,6 +176,7 @@ def trend_table(rows: Sequence[TrendRow]) -> Table:
             str(row.sums.n),
             str(sum(row.unscored.values())),
             str(row.sums.pending),
+            str(row.not_sampled),
             str(row.sums.turns),
             f"${row.sums.cost_usd:.2f}",
         )
