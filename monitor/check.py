@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from sqlalchemy.engine import make_url
 
 from monitor import plugins
-from monitor.errors import ConfigError, MonitorError
+from monitor.errors import ConfigError, MonitorError, place
 from monitor.model import ChatMessage
 from monitor.parts import (
     build_channels,
@@ -22,6 +22,7 @@ from monitor.parts import (
     build_judge,
     build_metrics,
     load_dialects,
+    named_metrics,
     open_existing,
     sqlite_file,
 )
@@ -71,6 +72,8 @@ async def _tried(part: str, look: Callable[[], Awaitable[str]]) -> Checked:
         return Checked(part=part, ok=True, told=await look())
     except MonitorError as error:
         return Checked(part=part, ok=False, told=str(error))
+    except Exception as error:  # noqa: BLE001 -- the other parts are still to be looked at
+        return Checked(part=part, ok=False, told=f"a fault of ours or of a library: {place(error)}")
 
 
 class _Nowhere:
@@ -102,10 +105,13 @@ def _store(settings: Settings) -> str:
 
 
 async def _metrics(settings: Settings) -> str:
-    metrics = build_metrics(settings, build_judge(settings.judge), fence_key=b"check")
+    judge = build_judge(settings.judge)
+    metrics = build_metrics(settings, judge, fence_key=b"check")
     told = ", ".join(m.rubric.metric for m in metrics)
-    if settings.judge.kind == "offline":
-        return f"{told}; {', '.join(settings.metrics)} need a judge model (judge.kind: openai)"
+    named = named_metrics(settings, "", fence_key=b"check")
+    asking = [name for name, found in named.items() if any(metric.max_output_tokens for metric in found)]
+    if judge is None and asking:
+        return f"{told}; without a judge model (judge.kind: openai) not measured: {', '.join(asking)}"
     return told
 
 

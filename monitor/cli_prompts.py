@@ -104,6 +104,10 @@ def render(turn_id: str, names: tuple[str, ...], config: Path | None, store_url:
     for metric in metrics:
         if metric.max_output_tokens:
             calls.setdefault(metric.call, []).append(metric)
+    if not calls:
+        raise ConfigError(
+            "metrics: none of those configured asks a judge model; name one, such as --prompt groundedness"
+        )
     for group in calls.values():
         _print_call(", ".join(metric.rubric.metric for metric in group), group[0], turn)
 

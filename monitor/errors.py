@@ -20,6 +20,7 @@ foreign exceptions at their own edge; messages hold neither user text nor secret
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
 from datetime import timedelta
 from types import MappingProxyType
@@ -106,3 +107,14 @@ class Rejected(Permanent):
         super().__init__(message, reason=reason)
         self.severities = severities
         """What a content filter found, by risk (`violence`), on the scale of 0 to 7 of the safety metrics."""
+
+
+def place(error: BaseException) -> str:
+    """Return the type of a foreign error and where it was raised: its message may hold user text or secrets.
+
+    >>> place(KeyError("secret"))
+    'KeyError'
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    name = type(error).__name__
+    return f"{name} at {frames[-1].filename}:{frames[-1].lineno}" if frames else name

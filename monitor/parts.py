@@ -19,6 +19,7 @@ from collectors import _otlp, _turns
 from monitor import plugins
 from monitor.errors import ConfigError, StoreUnavailable
 from monitor.judging import metric as prompt_metric
+from monitor.judging.coded import NAMES as CODED
 from monitor.judging.coded import coded
 from monitor.judging.judges import Judges
 from monitor.judging.limiter import Limiter
@@ -177,7 +178,7 @@ def build_judge(settings: JudgeSettings) -> Judges | None:
 
 def _paced(settings: EndpointSettings, where: str) -> PacedJudge:
     limits = Limiter(requests_per_minute=settings.requests_per_minute, tokens_per_minute=settings.tokens_per_minute)
-    return PacedJudge(build_endpoint(settings, where), limiter=limits)
+    return PacedJudge(build_endpoint(settings, where), limiter=limits, where=where)
 
 
 def build_prices(settings: EndpointSettings) -> Mapping[str, Price]:
@@ -212,22 +213,46 @@ def build_metrics(
     """Return the metrics that can be measured: without a judge model only those computed in code.
 
     Raises:
-        ConfigError: a metric cannot be found, or is measured twice.
+        ConfigError: a metric cannot be found, with a judge or without, or is measured twice.
     """
-    metrics: list[Metric] = [] if judge else [GroundednessProxy(lexical)]
+    named = named_metrics(settings, judge.name if judge else "", fence_key=fence_key, lexical=lexical)
+    metrics = tuple(metric for found in named.values() for metric in found)
+    if judge:
+        return metrics
+    proxy = () if GroundednessProxy.rubric.metric in named else (GroundednessProxy(lexical),)
+    return *proxy, *(metric for metric in metrics if not metric.max_output_tokens)
+
+
+def named_metrics(
+    settings: Settings, judge_name: str, *, fence_key: bytes, lexical: Lex5 | None = None
+) -> Mapping[str, Sequence[Metric]]:
+    """Return all metrics of the settings by the name that brings them; those with `max_output_tokens` need a judge.
+
+    Raises:
+        ConfigError: as `build_metrics`.
+    """
+    named: dict[str, Sequence[Metric]] = {}
     sources: dict[str, str] = {}
     for i, name in enumerate(settings.metrics):
-        computed = coded(name, where=f"metrics[{i}]")
-        found: Sequence[Metric] = (computed,) if computed else ()
-        if judge and not computed:
-            found = prompt_metric.load_all(name, judge_name=judge.name, fence_key=fence_key)
-        for metric in found:
-            measured = metric.rubric.metric
+        found = _metrics_of(name, f"metrics[{i}]", judge_name, fence_key, lexical)
+        for measured in (metric.rubric.metric for metric in found):
             if measured in sources:
                 raise ConfigError(f"metrics[{i}]: {measured} is measured by {sources[measured]!r} already; keep one")
             sources[measured] = name
-            metrics.append(metric)
-    return tuple(metrics)
+        named[name] = found
+    return named
+
+
+def _metrics_of(name: str, where: str, judge_name: str, fence_key: bytes, lexical: Lex5 | None) -> Sequence[Metric]:
+    if name == GroundednessProxy.rubric.metric:
+        return (GroundednessProxy(lexical),)
+    if computed := coded(name, where=where):
+        return (computed,)
+    others = (*CODED, GroundednessProxy.rubric.metric, *plugins.scorers())
+    try:
+        return prompt_metric.load_all(name, judge_name=judge_name, fence_key=fence_key, others=others)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
 
 
 def load_dialects(settings: Settings) -> tuple[Dialect, ...]:

@@ -13,11 +13,22 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 
 from monitor import settings_file
 from monitor.errors import ConfigError
+from monitor.settings_problems import problems
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -36,6 +47,30 @@ def duration(value: object) -> object:
 
 
 Duration: TypeAlias = Annotated[timedelta, BeforeValidator(duration)]
+
+
+def endpoint_address(value: str | None) -> str | None:
+    """Return an address that a judge can be asked at, as it is; None for no text.
+
+    Raises:
+        ValueError: it is none, or holds what belongs elsewhere; the message repeats nothing of it.
+    """
+    if not value:
+        return None
+    allowed = "expected http:// or https://, a host and a path, such as http://127.0.0.1:11434/v1"
+    try:
+        parts = urlsplit(value)
+        whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise ValueError(allowed) from None
+    if "@" in value.split("://")[-1].split("/")[0]:
+        raise ValueError("an address with a user or password in it; give the key as api_key or api_key_file")
+    if not whole or parts.fragment:
+        raise ValueError(allowed)
+    return value
+
+
+EndpointAddress: TypeAlias = Annotated[str | None, AfterValidator(endpoint_address)]
 
 LONGEST_WINDOW = timedelta(days=1)
 
@@ -135,7 +170,7 @@ class BudgetSettings(Section):
 class EndpointSettings(Section):
     """One model at one OpenAI-compatible endpoint."""
 
-    base_url: str | None = None
+    base_url: EndpointAddress = None
     """Null: the environment's `OPENAI_BASE_URL`, else OpenAI's own."""
     api_version: str | None = None
     """Only for Azure OpenAI by deployment: its version, such as `2024-10-21`. `base_url` is then the resource's address
@@ -323,8 +358,7 @@ def validate(model: type[S], tree: Mapping[str, object], *, where: str) -> S:
     try:
         return model.model_validate(tree)
     except ValidationError as error:
-        lines = [f"{where}: {'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors()]
-        raise ConfigError("\n".join(lines)) from None
+        raise ConfigError("\n".join(f"{where}: {told}" for told in problems(model, error))) from None
 
 
 def secret(value: SecretStr | None, file: Path | None, fallback: str | None, where: str) -> str | None:

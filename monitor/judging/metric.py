@@ -30,6 +30,7 @@ from monitor.judging.verdicts import (
 )
 from monitor.judging.windows import shorten
 from monitor.model import ChatMessage, Finding, Reason, Reply, Rubric, Turn
+from monitor.nearest import meant
 
 _IMAGE = "[image]"
 """Stands where the telemetry had an image, which we do not keep and cannot show a judge."""
@@ -37,7 +38,9 @@ _IMAGE = "[image]"
 _KEY = b"rag-monitor"
 
 
-def load_all(name: str, *, judge_name: str, fence_key: bytes = _KEY) -> tuple[PromptMetric | ClaimMetric, ...]:
+def load_all(
+    name: str, *, judge_name: str, fence_key: bytes = _KEY, others: Sequence[str] = ()
+) -> tuple[PromptMetric | ClaimMetric, ...]:
     """Return the metrics of a prompt file, in its order, or the one metric of that name that a shipped file has.
 
     Args:
@@ -45,11 +48,12 @@ def load_all(name: str, *, judge_name: str, fence_key: bytes = _KEY) -> tuple[Pr
             together with its file's others but only itself read; or a path, such as `/etc/rag-monitor/tone.md`.
         judge_name: the judge's `name`; scores of two judges are two series.
         fence_key: a secret, so that nobody who writes into a judged text can know the marks around it.
+        others: names that the caller knows besides, for the message about one that nobody does.
 
     Raises:
-        ConfigError: there is no such prompt, or something in it is wrong.
+        ConfigError: there is no such prompt or metric, or something in it is wrong.
     """
-    prompt, chosen = _find(name)
+    prompt, chosen = _find(name, others)
     return tuple(
         (ClaimMetric if settings.reply == "claims" else PromptMetric)(
             prompt=prompt,
@@ -83,12 +87,15 @@ def load(name: str, *, judge_name: str, fence_key: bytes = _KEY) -> PromptMetric
     return found[0]
 
 
-def _find(name: str) -> tuple[PromptFile, frozenset[str]]:
+def _find(name: str, others: Sequence[str]) -> tuple[PromptFile, frozenset[str]]:
     if name not in shipped() and "/" not in name and not name.endswith(".md"):
+        known = [*shipped(), *others]
         for other in shipped():
             prompt = read(locate(other))
             if name in prompt.front.metrics:
                 return prompt, frozenset({name})
+            known += prompt.front.metrics
+        raise ConfigError(f"no metric or prompt file {name!r}{meant(name, list(dict.fromkeys(known)))}")
     prompt = read(locate(name))
     return prompt, frozenset(prompt.front.metrics)
 

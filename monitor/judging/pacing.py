@@ -13,9 +13,10 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
-from monitor.errors import MonitorError, Paused, RateLimited, Rejected, Retryable, Unusable
+from monitor.errors import Paused, RateLimited, Rejected, Retryable, Unusable, place
 from monitor.judging.breaker import Breaker
 from monitor.judging.limiter import Limiter
+from monitor.judging.outage import Outage
 from monitor.judging.quoting import tokens
 from monitor.model import ChatMessage, JudgeVersion, Reply, Spend
 from monitor.ports import Endpoint
@@ -38,7 +39,9 @@ class PacedJudge:
         patience: timedelta = PATIENCE,
         limiter: Limiter | None = None,
         breaker: Breaker | None = None,
+        where: str = "judge",
     ) -> None:
+        """Prepare; `where` is the endpoint's key path, by which the log tells of it."""
         self._judge = judge
         self._patience = patience.total_seconds()
         self._limiter = limiter or Limiter()
@@ -46,6 +49,8 @@ class PacedJudge:
         self._trying: asyncio.Event | None = None
         self._until = 0.0
         self._unhinted = 0
+        self._busy_since: float | None = None
+        self._outage = Outage(where)
         self.pauses = 0
         """How often the endpoint asked for a pause."""
         self.spent = Spend()
@@ -78,8 +83,12 @@ class PacedJudge:
         """What is wrong with the endpoint, free of user text and secrets; None when all is well, or it is only busy."""
         if self._breaker.trouble:
             return self._breaker.trouble
-        left = self._until - _now()
-        return f"{self.name} asks for a pause of {left:.0f} s" if left > self._patience else None
+        now = _now()
+        if self._until - now > self._patience:
+            return f"{self.name} asks for a pause of {self._until - now:.0f} s"
+        if self._busy_since is not None and now - self._busy_since > self._patience:
+            return f"{self.name} asks for pauses and answers nobody for {now - self._busy_since:.0f} s"
+        return None
 
     async def __aenter__(self) -> Self:
         """Enter the judge."""
@@ -122,13 +131,16 @@ class PacedJudge:
                         messages, schema, max_output_tokens=max_output_tokens, alternatives=alternatives
                     )
                 )
-            except MonitorError as error:
+            except Exception as error:
                 self._limiter.settle(expected, 0, _now())
                 if not isinstance(error, RateLimited):
+                    self._tell(answered=isinstance(error, Rejected))
                     raise
                 self._pause(error.retry_after)
+                self._tell(answered=False)
                 booked = False
                 continue
+            self._tell(answered=True)
             self._limiter.settle(expected, reply.input_tokens + reply.output_tokens, _now())
             self.spent += Spend(
                 usd=reply.cost_usd, calls=1, input_tokens=reply.input_tokens, output_tokens=reply.output_tokens
@@ -152,9 +164,11 @@ class PacedJudge:
             if error.reason != "rejected":
                 self._breaker.worked()
             raise
-        except Retryable as error:
-            if self._breaker.failed(error, _now()) and not isinstance(error, Unusable):
-                raise Paused(str(error), retry_after=self.resting) from None
+        except Exception as error:
+            # A fault of ours or of a library, too: where every call meets it, people must hear of it as of any outage.
+            failure = error if isinstance(error, Retryable) else Retryable(f"asking {self.name}: {place(error)}")
+            if self._breaker.failed(failure, _now()) and not isinstance(failure, Unusable):
+                raise Paused(str(failure), retry_after=self.resting) from None
             raise
         else:
             self._breaker.worked()
@@ -163,6 +177,15 @@ class PacedJudge:
             if trying:
                 self._trying = None
                 trying.set()
+
+    def _tell(self, *, answered: bool) -> None:
+        """Tell the log what a call met; `answered` when it was answered, if with a refusal."""
+        if answered:
+            self._busy_since = None
+        if trouble := self.trouble:
+            self._outage.goes_on(trouble, self.resting.total_seconds(), _now())
+        elif answered:
+            self._outage.over(_now())
 
     async def _rest(self, give_up: float) -> None:
         """Return when the endpoint is free, and no other call is trying whether it works."""
@@ -194,6 +217,8 @@ class PacedJudge:
 
     def _pause(self, hint: timedelta | None) -> None:
         self.pauses += 1
+        if self._busy_since is None:
+            self._busy_since = _now()
         if hint is None:
             hint = min(_FIRST_PAUSE * 2**self._unhinted, _LONGEST_PAUSE)
             self._unhinted += 1

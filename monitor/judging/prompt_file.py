@@ -18,6 +18,7 @@ from monitor.judging.front_matter import FrontMatter, MetricSettings, keys_at
 from monitor.judging.marked_yaml import MarkedYaml, load
 from monitor.judging.schema import Schema
 from monitor.judging.template import Template, parse
+from monitor.nearest import meant
 
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)---[ \t]*\n", re.DOTALL)
 _PART = re.compile(r"(?m)^\[(system|user)\][ \t]*\n")
@@ -64,13 +65,12 @@ def locate(name: str) -> Path:
     """Return the file of a shipped prompt's name, or of a path (anything with a slash or ending in `.md`).
 
     Raises:
-        ConfigError: there is no such prompt; the message lists the shipped ones.
+        ConfigError: there is no such prompt; the message names the nearest that is shipped, or all.
     """
     if "/" in name or name.endswith(".md"):
         return Path(name)
     if name not in shipped():
-        known = ", ".join(shipped())
-        raise ConfigError(f"metrics: no prompt {name!r}; known: {known}, or the path of a prompt file")
+        raise ConfigError(f"no prompt file {name!r}{meant(name, shipped())}")
     return asset_dir("prompts") / f"{name}.md"
 
 

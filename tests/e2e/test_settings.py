@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         ("sample: {rate: 2}", "rag-monitor: wrong.yaml: sample.rate: Input should be less than or equal to 1\n"),
         (
             "collectors: [{kind: otlp_http, prot: 1}]",
-            "rag-monitor: wrong.yaml: collectors[0]: prot: Extra inputs are not permitted\n",
+            "rag-monitor: wrong.yaml: collectors[0]: prot: unknown key; did you mean 'port'?\n",
         ),
     ],
 )

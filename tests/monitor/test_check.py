@@ -105,3 +105,24 @@ def test_judge_that_refuses_is_told(tmp_path: Path) -> None:
         assert "s3cr3t" not in found.told
     finally:
         server.close()
+
+
+def test_metrics_that_need_a_judge(tmp_path: Path) -> None:
+    """Without a judge model only what would ask one is told as not measured; a name that nobody knows fails."""
+    names = ["groundedness", "precision_at_5", "f1"]
+    found = checked(store=store(tmp_path / "shop.db"), metrics=names)["metrics"]
+    measured = "groundedness_proxy, precision_at_5, f1"
+    told = f"{measured}; without a judge model (judge.kind: openai) not measured: groundedness"
+    assert Checked(part="metrics", ok=True, told=told) == found
+    assert "f1" == checked(store=store(tmp_path / "shop.db"), metrics=["f1"])["metrics"].told.split(", ")[-1]
+    assert not checked(store=store(tmp_path / "shop.db"), metrics=["groundednes"])["metrics"].ok
+
+
+def test_fault_is_a_failed_part() -> None:
+    """A fault nobody thought of fails its part with its type and place, not its message, and the others are seen."""
+    # A NUL that came in by a way around the settings: the file system refuses it with a ValueError.
+    found = checked(store={"url": "sqlite:///s3cr3t\0.db"})
+    assert not found["store"].ok
+    assert "ValueError at " in found["store"].told
+    assert "s3cr3t" not in found["store"].told
+    assert found["metrics"].ok

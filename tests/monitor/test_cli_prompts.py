@@ -9,7 +9,7 @@ from judged_turn import judged_turn
 
 from monitor.assets import asset_dir
 from monitor.cli import commands
-from monitor.errors import Rejected
+from monitor.errors import ConfigError, Rejected
 from monitor.judging.prompt_file import shipped
 from monitor.spans import Assembly
 from monitor.store.sql import open_store
@@ -83,4 +83,6 @@ def test_render_by_settings(store_url: str) -> None:
     assert ["groundedness", "relevance", "hate_unfairness, sexual, violence, self_harm, jailbreak"] == [
         line.removeprefix("=== ") for line in asked.output.splitlines() if line.startswith("===")
     ]
-    assert "" == _run("render", "turn-", "--store", store_url).output
+    offline = _run("render", "turn-", "--store", store_url).exception
+    assert isinstance(offline, ConfigError)
+    assert "metrics: none of those configured asks a judge model" in str(offline)

@@ -75,3 +75,48 @@ def test_metric_measured_twice(names: tuple[str, str]) -> None:
     """A metric that two entries measure is refused with both of their names."""
     with pytest.raises(ConfigError, match=rf"metrics\[1\]: \w+ is measured by '{names[0]}' already; keep one"):
         _measured(*names)
+
+
+@pytest.mark.parametrize("offline", [False, True])
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("groundednes", r"no metric or prompt file 'groundednes'; did you mean 'groundedness'\?"),
+        ("cohernce", r"no metric or prompt file 'cohernce'; did you mean 'coherence'\?"),
+        ("precision_at_k", r"no metric or prompt file 'precision_at_k'; did you mean 'precision_at_K'\?"),
+        ("zzz", r"no metric or prompt file 'zzz'; known: .*safety, .*f1, .*coherence"),
+        ("./nofile.md", r"nofile\.md: cannot read the prompt: No such file"),
+    ],
+)
+def test_no_such_metric(name: str, told: str, *, offline: bool) -> None:
+    """What does not exist is refused with a judge and without, and the nearest or all that exist are named."""
+    with pytest.raises(ConfigError, match=rf"^metrics\[1\]: {told}"):
+        _measured("f1", name, offline=offline)
+
+
+@pytest.mark.parametrize("offline", [False, True])
+def test_proxy_named(*, offline: bool) -> None:
+    """The proxy can be named like anything computed in code, and is then measured once, beside a judge too."""
+    assert ["f1", "groundedness_proxy"] == _measured("f1", "groundedness_proxy", offline=offline)
+
+
+@pytest.mark.parametrize("where", ["judge", "judge.fallback"])
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://u:PW@127.0.0.1/v1", "an address with a user or password in it; give the key as api_key or "),
+        ("u:PW@127.0.0.1/v1", "an address with a user or password in it; "),
+        ("127.0.0.1:1955", "expected http:// or https://, a host and a path, such as http://"),
+        ("localhost/v1", "expected http:// or https://"),
+        ("ftp://PW/v1", "expected http:// or https://"),
+        ("http://[PW/v1", "expected http:// or https://"),
+        ("http://h:PW/v1", "expected http:// or https://"),
+    ],
+)
+def test_wrong_address(where: str, url: str, told: str) -> None:
+    """An address that no judge can be asked at is refused with its key and what is allowed, and is not repeated."""
+    tree: dict[str, object] = {"base_url": url} if where == "judge" else {"fallback": {"base_url": url}}
+    with pytest.raises(ConfigError) as caught:
+        validate(Settings, {"judge": {"kind": "openai", **tree}}, where="shop.yaml")
+    assert str(caught.value).startswith(f"shop.yaml: {where}.base_url: {told}")
+    assert "PW" not in str(caught.value)

@@ -130,3 +130,29 @@ def test_environment_gives_numbers_truths_and_nothing() -> None:
 def test_empty_override_is_text() -> None:
     """A variable that is set to nothing does not become null."""
     assert "" == load(None, {"RAG_MONITOR__SAMPLE__SALT": ""}).sample.salt
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("sampel: {rate: 1}", "sampel: unknown key; did you mean 'sample'?"),
+        ("store: {frobnicate: 1}", "store.frobnicate: unknown key; known: url"),
+        ("judge: {fallback: {modell: x}}", "judge.fallback.modell: unknown key; did you mean 'model'?"),
+        (
+            "judge: {prices: {m: {input: 1, output: 1, cache: 0}}}",
+            "judge.prices.m.cache: unknown key; did you mean 'cached'?",
+        ),
+        ("metrics: groundedness", "metrics: expected a list"),
+        ("collectors: otlp_http", "collectors: expected a list"),
+        ("judge: {prices: 3}", "judge.prices: expected a mapping of keys to values"),
+        ("store: here", "store: expected a section: keys and their values"),
+        ("rollup: {window: 7h}", "rollup: window (7:00:00) does not divide a day; 5m, 15m, 1h, 6h and 24h do"),
+        ("alert: {hold: 5}", 'alert.hold: expected a number with a unit: "250ms", "15s", "5m", "2h" or "7d"'),
+    ],
+)
+def test_problem_in_words(tmp_path: Path, text: str, told: str) -> None:
+    """A problem says what is allowed in the file's own terms, and names the keys that exist."""
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load(path, {})
+    assert f"{path}: {told}" == str(caught.value)

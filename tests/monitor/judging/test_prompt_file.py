@@ -183,8 +183,8 @@ def test_bad_schema(prompt_file: Callable[..., Path], schema: str, message: str)
 
 
 def test_unknown_name() -> None:
-    """An unknown name lists the shipped prompts."""
-    with pytest.raises(ConfigError, match=r"no prompt 'groundednes'; known: .*groundedness.*, or the path"):
+    """An unknown name is told with the nearest that is shipped."""
+    with pytest.raises(ConfigError, match=r"^no prompt file 'groundednes'; did you mean 'groundedness'\?$"):
         locate("groundednes")
 
 
