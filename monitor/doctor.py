@@ -16,7 +16,9 @@ from monitor.model import Turn
 from monitor.ports import Dialect
 from monitor.reading.attributes import text
 from monitor.reading.convention import Convention, Setup
+from monitor.show import one_line
 from monitor.spans import Span, instant
+from monitor.store.columns import label
 from monitor.stores import Assembled, SpanStore, TurnStore
 
 _TRACES_A_READ = 50
@@ -28,9 +30,10 @@ _CUT = frozenset(("truncated", "input_truncated"))
 _LIMITS = "unset OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT; raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT above 128"
 _HIDDEN = "unset OPENINFERENCE_HIDE_INPUTS, OPENINFERENCE_HIDE_OUTPUTS and their like"
 _ROOTS = "export from every service of the trace, end spans that fail, and sample at the root"
-_FALLBACK = "look at one with `rag-monitor explain`; if a field is wrong, name attributes as docs/dialects.md says"
+_FIELDS = 'in assemble.fields (docs/dialects.md, "Attributes of your own")'
+_FALLBACK = f"look at one with `rag-monitor explain`; where a field is wrong or missing, name your attribute {_FIELDS}"
 _UNREAD = {
-    "no_dialect": "no dialect reads these spans; if they hold questions or answers, see `generic` in docs/dialects.md",
+    "no_dialect": f"no dialect reads these spans; if they hold questions or answers, name their attributes {_FIELDS}",
     "orphan_log": "log records came without their spans: export traces beside logs, and sample neither",
     "over_limit": "traces have more spans than assemble.max_spans",
     "internal": "traces could not be assembled for a fault of the monitor; its log names it",
@@ -77,6 +80,16 @@ class Diagnosis:
     """Spans and log records that belong to no turn, by reason, without those that are expected."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What arrived lately."""
+
+    apps: tuple[Diagnosis, ...]
+    """By name."""
+    latest: int | None
+    """How many traces were looked at, if there are more; None when all were."""
+
+
 @dataclass(slots=True)
 class _Seen:
     spans: Counter[str] = field(default_factory=Counter)
@@ -87,9 +100,10 @@ class _Seen:
     unread: Counter[str] = field(default_factory=Counter)
 
 
-def diagnose(store: Records, dialects: Sequence[Dialect], *, since: datetime, limit: int) -> tuple[Diagnosis, ...]:
-    """Return a diagnosis for each app of the `limit` traces assembled last, none earlier than `since`, by name."""
-    recent = store.assembled(since=since, limit=limit)
+def diagnose(store: Records, dialects: Sequence[Dialect], *, since: datetime, limit: int) -> Examination:
+    """Return a diagnosis for each app of the `limit` traces assembled last, none earlier than `since`."""
+    found = store.assembled(since=since, limit=limit + 1)
+    recent = found[:limit]
     ordered = sorted(dialects, key=lambda dialect: (dialect.priority, dialect.name))
     seen: defaultdict[str, _Seen] = defaultdict(_Seen)
     began: datetime | None = None
@@ -109,16 +123,21 @@ def diagnose(store: Records, dialects: Sequence[Dialect], *, since: datetime, li
         for turn in store.turns(since=began):
             if turn.trace_id in ids:
                 seen[turn.app].turns.append(turn)
-    return tuple(_diagnosis(app, found, ordered) for app, found in sorted(seen.items()))
+    return Examination(
+        apps=tuple(_diagnosis(app, what, ordered) for app, what in sorted(seen.items())),
+        latest=limit if len(found) > limit else None,
+    )
 
 
-def lines(found: Sequence[Diagnosis]) -> Iterator[str]:
+def lines(found: Examination) -> Iterator[str]:
     """Yield what a person should read."""
-    if not found:
+    if found.latest is not None:
+        yield f"looked at the latest {found.latest} traces; --limit for more"
+    if not found.apps:
         yield "nothing arrived; point an exporter here (docs/dialects.md) or look further back with --since"
-    for one in found:
+    for one in found.apps:
         dialects = ", ".join(f"{name or 'unknown'} {count}" for name, count in one.spans.items())
-        yield f"{one.app}: {one.turns} turns; spans: {dialects or 'none'}; log records: {one.logs}"
+        yield f"{one_line(one.app)}: {one.turns} turns; spans: {dialects or 'none'}; log records: {one.logs}"
         for complaint in one.complaints:
             yield f"  {complaint.what}: {complaint.count} of {complaint.of}"
             yield f"    -> {complaint.fix}"
@@ -151,7 +170,8 @@ def _note(seen: _Seen, span: Span, dialects: Sequence[Dialect]) -> None:
 
 
 def _app(span: Span) -> str:
-    return text(span.resource, "service.name") or _UNKNOWN
+    # As turns carry it, which the store has cut: one app is not to be told as two.
+    return label(text(span.resource, "service.name") or _UNKNOWN)
 
 
 def _diagnosis(app: str, seen: _Seen, dialects: Sequence[Dialect]) -> Diagnosis:
@@ -198,8 +218,9 @@ def _of_spans(app: str, seen: _Seen, telling: Sequence[str]) -> Iterator[Complai
         fix = "raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT: the SDK dropped attributes, the first ones first"
         yield Complaint(what="spans with dropped attributes", count=seen.cut, of=whole, fix=fix)
     if whole and not telling:
-        scopes = ", ".join(scope for scope, _ in seen.strangers.most_common(_SCOPES_SHOWN))
+        scopes = ", ".join(one_line(scope) for scope, _ in seen.strangers.most_common(_SCOPES_SHOWN))
         fix = f"no instrumentation of models or retrieval is known{f' (scopes: {scopes})' if scopes else ''}; add one"
+        fix = f"{fix}, or name attributes of your own {_FIELDS}"
         yield Complaint(what="spans that say nothing of turns", count=whole, of=whole, fix=fix)
 
 

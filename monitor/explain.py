@@ -14,11 +14,14 @@ from collectors import _otlp
 from monitor.errors import Rejected
 from monitor.model import Outcome, Sampling, Turn, Unscored, judge_id
 from monitor.settings import LONGEST_WINDOW
-from monitor.show import TrendRow, printable, rfc3339, trend_line, trend_rows
+from monitor.show import TrendRow, one_line, printable, rfc3339, trend_line, trend_rows
 from monitor.spans import Span
 from monitor.stores import Store
 
 _INDENT = "  "
+_TEXTS = frozenset(("query", "response", "ground_truth", "error"))
+"""What is printed whole, over as many lines as it has; everything else of a turn is a name."""
+_LONGEST = 200
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -112,14 +115,18 @@ def _spans(spans: Sequence[Span], turn: Turn) -> list[str]:
         return len(seen)
 
     return [
-        f"{_INDENT * depth(s.span_id)}{s.name}  {s.span_id}  {(s.end_ns - s.start_ns) / 1e6:.1f} ms  {s.scope}"
+        f"{_INDENT * depth(s.span_id)}{one_line(s.name)}  {s.span_id}  {(s.end_ns - s.start_ns) / 1e6:.1f} ms"
+        f"  {one_line(s.scope)}"
         f"{'  (root of the turn)' if s.span_id == turn.span_id else ''}{'  ERROR' if s.status == 2 else ''}"  # noqa: PLR2004 -- OTLP
         for s in spans
     ]
 
 
 def _turn(turn: Turn) -> list[str]:
-    lines = [f"{name}: {value}" for name, value in _mapping(turn).items() if isinstance(value, str | int | float)]
+    plain = {name: value for name, value in _mapping(turn).items() if isinstance(value, str | int | float)}
+    lines = [
+        f"{name}: {value if name in _TEXTS else one_line(str(value), most=_LONGEST)}" for name, value in plain.items()
+    ]
     lines += [f"history: {m.role}: {m.content}" for m in turn.history]
     if turn.citations is not None:
         lines += [f"citation {c.rank}: {c.id or ''} {c.title or ''}: {c.content or ''}" for c in turn.citations]

@@ -11,6 +11,7 @@ from monitor.judging.canary import Result, Trial
 from monitor.judging.forecast import Forecast
 from monitor.labelled import Measured
 from monitor.model import OpinionKind
+from monitor.show import add_row, one_line
 from monitor.statistics.agreement import Share
 from monitor.steady import Steady
 
@@ -69,8 +70,9 @@ def agreement_table(metric: str, found: Sequence[Measured]) -> Table:
         table.add_column(column, justify="left" if column == "turns" else "right", no_wrap=True)
     for part in found:
         a = part.agreement
-        table.add_row(
-            part.group,
+        add_row(
+            table,
+            one_line(part.group),
             str(a.turns),
             str(sum(part.unscored.values())),
             _share(a.sensitivity),
@@ -110,10 +112,11 @@ def steady_table(found: Sequence[Steady]) -> Table:
     for column in columns:
         table.add_column(column, justify="left" if column in columns[:3] else "right", no_wrap=True)
     for part in found:
-        table.add_row(
+        add_row(
+            table,
             "asked again at once" if part.kind is OpinionKind.REPEAT else "another model answers",
             part.metric,
-            part.model,
+            one_line(part.model),
             str(part.agreement.turns),
             _share(part.agreement.agreed),
             "" if part.agreement.kappa is None else f"{part.agreement.kappa:.2f}",

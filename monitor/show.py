@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import orjson
@@ -23,6 +23,8 @@ _WEEK = timedelta(weeks=1)
 _SHORT = 60
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters but for tab and line feed, and those that turn the direction of writing round."""
+_OFF_LINE = re.compile(rf"{_OBEYED.pattern[:-1]}\t\n\u2028\u2029]")
+"""These, and what ends a line or a column."""
 _ID = 12
 """Characters of an id that tell turns apart; `explain` takes them."""
 
@@ -166,10 +168,10 @@ def trend_table(rows: Sequence[TrendRow]) -> Table:
     for row in rows:
         rate = wilson_rate(row.sums)
         shown = f"{rate.value:.1%} ({rate.lower:.1%} to {rate.upper:.1%})" if rate else "no turn scored"
-        app = f"{row.app} ({row.environment})" if row.environment else row.app
-        _add_row(
+        app, environment = one_line(row.app), one_line(row.environment)
+        add_row(
             table,
-            app,
+            f"{app} ({environment})" if environment else app,
             row.metric,
             f"{row.start:%Y-%m-%d %H:%M}",
             shown,
@@ -190,15 +192,15 @@ def turn_table(turns: Iterable[Turn]) -> Table:
         wraps = column in {"query", "response"}
         table.add_column(column, justify="right" if column == "citations" else "left", no_wrap=not wraps)
     for turn in turns:
-        _add_row(
+        add_row(
             table,
             turn.turn_id[:_ID],
             f"{turn.started_at:%Y-%m-%d %H:%M:%S}",
-            turn.app,
+            one_line(turn.app),
             short(turn.query),
             "unknown" if turn.citations is None else str(len(turn.citations)),
             short(turn.response),
-            turn.error or "",
+            one_line(turn.error or ""),
             " ".join(sorted(turn.flags)),
         )
     return table
@@ -243,10 +245,11 @@ def alert_table(alerts: Sequence[Alert]) -> Table:
         table.add_column(column)
     for alert in alerts:
         r = alert.regression
-        _add_row(
+        named = {part: one_line(getattr(r.series, part)) for part in ("app", "environment", "slice")}
+        add_row(
             table,
             alert.state.value,
-            subject(r.series),
+            subject(replace(r.series, **named)),
             r.rule,
             f"{r.began_at:%Y-%m-%d %H:%M}",
             f"{r.detected_at:%Y-%m-%d %H:%M}",
@@ -264,8 +267,23 @@ def short(text: str | None) -> str:
 
 
 def printable(text: str) -> str:
-    """Return the text with U+FFFD for what a terminal would obey, such as escape sequences; tabs and line ends stay."""
-    return _OBEYED.sub("\ufffd", text)
+    r"""Return the text with what a terminal would obey, such as escape sequences, escaped; tabs and line ends stay.
+
+    >>> printable("\x1b[31mred")
+    '\\x1b[31mred'
+    """
+    return _OBEYED.sub(_escaped, text)
+
+
+def one_line(text: str, *, most: int = _SHORT) -> str:
+    r"""Return a name as it may stand in a line or a cell: nothing that would break it, and `most` characters of it.
+
+    >>> one_line("shop\nhelp"), one_line("shop" * 20, most=8)
+    ('shop\\nhelp', 'shopsho…')
+    """
+    # No longer than needed: the name may be as long as a request.
+    line = _OFF_LINE.sub(_escaped, text[: most + 1])
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def rfc3339(moment: datetime) -> str:
@@ -273,9 +291,13 @@ def rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _add_row(table: Table, *cells: str) -> None:
-    """Add cells as they are: what stands in brackets is somebody's text and no markup."""
-    table.add_row(*(Text(printable(cell)) for cell in cells))
+def add_row(table: Table, *cells: str) -> None:
+    """Add cells as they are: what stands in brackets is somebody's text and no markup, and no cell is two lines."""
+    table.add_row(*(Text(_OFF_LINE.sub(_escaped, cell)) for cell in cells))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
 
 
 def _json(value: Mapping[str, object]) -> str:

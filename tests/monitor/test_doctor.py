@@ -11,7 +11,7 @@ from typing import TypeAlias
 import pytest
 
 from collectors import _otlp
-from monitor.doctor import Diagnosis, diagnose, lines
+from monitor.doctor import Examination, diagnose, lines
 from monitor.ports import Dialect
 from monitor.settings import AssembleSettings
 from monitor.stages.assemble import tick
@@ -30,7 +30,7 @@ FOUND = {
 }
 
 Told: TypeAlias = Mapping[str, str]
-Examine: TypeAlias = Callable[..., tuple[Diagnosis, ...]]
+Examine: TypeAlias = Callable[..., Examination]
 
 
 def request(number: int, spans: Sequence[Told], app: str | None, dropped: int) -> bytes:
@@ -60,21 +60,21 @@ def examine(tmp_path: Path, dialects: tuple[Dialect, ...]) -> Iterator[Examine]:
     store = open_store(f"sqlite:///{tmp_path}/monitor.db")
     numbers = iter(range(1, 100))
 
-    def of(*traces: Sequence[Told], app: str | None = "shop", dropped: int = 0) -> tuple[Diagnosis, ...]:
+    def of(*traces: Sequence[Told], app: str | None = "shop", dropped: int = 0, limit: int = 50) -> Examination:
         for spans in traces:
             body = request(next(numbers), spans, app, dropped)
             store.append(_otlp.split(body, "traces", received_at=BEGAN, encoding="json").fragments)
         now = BEGAN + timedelta(minutes=2)
         tick(store, AssembleSettings(), now=now, decode=_otlp.decode, dialects=dialects, hash_user=str)
-        return diagnose(store, dialects, since=BEGAN, limit=50)
+        return diagnose(store, dialects, since=BEGAN, limit=limit)
 
     yield of
     store.close()
 
 
-def complaints(found: Sequence[Diagnosis]) -> dict[str, tuple[int, int]]:
+def complaints(found: Examination) -> dict[str, tuple[int, int]]:
     """What is missing, in how many of how many."""
-    return {complaint.what: (complaint.count, complaint.of) for one in found for complaint in one.complaints}
+    return {complaint.what: (complaint.count, complaint.of) for one in found.apps for complaint in one.complaints}
 
 
 def test_nothing_is_missing(examine: Examine) -> None:
@@ -103,7 +103,7 @@ def test_what_each_turn_lacks(examine: Examine) -> None:
 def test_the_switch_of_the_dialect_that_lacks(examine: Examine) -> None:
     """The setting is that of the turns that lack something, not of others in the same app."""
     call = {"gen_ai.operation.name": "chat", "gen_ai.system": "openai", "gen_ai.request.model": "m"}
-    (one,) = examine([WHOLE, FOUND], [call])
+    (one,) = examine([WHOLE, FOUND], [call]).apps
     fix = next(complaint.fix for complaint in one.complaints if complaint.what == "no question captured")
     assert (True, False) == ("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in fix, "OPENINFERENCE" in fix)
 
@@ -122,7 +122,7 @@ def test_redacted_content(examine: Examine) -> None:
 
 def test_spans_nobody_reads(examine: Examine) -> None:
     """An app without a known instrumentation is told by the scopes of its spans."""
-    (one,) = examine([{"widgets.count": "3"}])
+    (one,) = examine([{"widgets.count": "3"}]).apps
     assert ({"": 1}, 0, {"no_dialect": 1}) == (one.spans, one.turns, one.unread)
     assert ["acme.widgets" in complaint.fix for complaint in one.complaints] == [True]
 
@@ -137,12 +137,9 @@ def test_the_fallback(examine: Examine) -> None:
 
 def test_an_app_without_a_name(examine: Examine) -> None:
     """Spans without a service name are one app, and told so."""
-    (one,) = examine([WHOLE, FOUND], app=None)
-    assert ("unknown_service", True, True) == (
-        one.app,
-        "no app" in complaints([one]),
-        "no release" in complaints([one]),
-    )
+    found = examine([WHOLE, FOUND], app=None)
+    assert ("unknown_service",) == tuple(one.app for one in found.apps)
+    assert {"no app", "no release"} == set(complaints(found))
 
 
 def test_what_is_printed(examine: Examine) -> None:
@@ -150,3 +147,35 @@ def test_what_is_printed(examine: Examine) -> None:
     told = list(lines(examine([{**WHOLE, "session.id": ""}], [{"widgets.count": "3"}])))
     assert sum(line.startswith("    -> ") for line in told) == sum(line.startswith("  ") for line in told) / 2
     assert not any("sky" in line or "Rayleigh" in line for line in told)
+
+
+@pytest.mark.parametrize("app", ["shop" * 25_000, "shop\n  nothing is missing\x1b[2J\n"])
+def test_one_app_spoils_no_line(examine: Examine, app: str) -> None:
+    """An app of any name is one app, told on lines of its own that stay short and that a terminal does not obey."""
+    found = examine([WHOLE, FOUND], app=app)
+    assert [1] == [one.turns for one in found.apps]
+    first, *others = lines(found)
+    assert ["  nothing is missing"] == others
+    assert first.startswith("shop")
+    assert first.endswith(": 1 turns; spans: openinference 2; log records: 0")
+    assert len(first) < 120
+    assert first.isprintable()
+
+
+def test_the_limit_is_told(examine: Examine) -> None:
+    """Where more traces arrived than were looked at, that is said first; where none did, it is not."""
+    traces = [[WHOLE, FOUND]] * 3
+    told = [next(iter(lines(examine(*more, limit=limit)))) for more, limit in ((traces, 2), ((), 3), ((), 4))]
+    assert "looked at the latest 2 traces; --limit for more" == told[0]
+    assert ["shop: 3 turns"] * 2 == [line[:13] for line in told[1:]]
+
+
+def test_own_attributes_are_named(examine: Examine) -> None:
+    """Where no convention fits, the setting that names attributes is told, and its section in the documents."""
+    found = examine([{"acme.question": "Why?", "acme.answer": "Rayleigh."}], [{"widgets.count": "3"}])
+    setting, section = "assemble.fields", "Attributes of your own"
+    told = [line for line in lines(found) if setting in line]
+    assert 3 == len(told)
+    assert all(section in line for line in told)
+    assert f"## {section}" in (Path(__file__).parents[2] / "docs" / "dialects.md").read_text(encoding="utf-8")
+    assert "fields" in AssembleSettings.model_fields

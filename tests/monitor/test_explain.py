@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -130,3 +131,19 @@ def test_pruned_turn_is_still_explained(tmp_path: Path) -> None:
     assert "Spans\n  nothing stored\n" in as_text(found)
     assert found.windows
     store.close()
+
+
+def test_names_break_no_line(store: SqlStore) -> None:
+    """Names of any length and content stand on their line; what was said is told whole."""
+    found = explain(next(iter(store.turns())).turn_id, store)
+    odd = "a\n\x1b[2J" * 10_000
+    long = "word " * 10_000 + "end"
+    turn = replace(found.turn, app=odd, release=odd, model=odd, response=long)
+    spans = tuple(replace(span, name=odd, scope=odd) for span in found.spans)
+    told = as_text(replace(found, turn=turn, spans=spans)).splitlines()
+    assert f"  response: {long}" in told
+    assert all(line.isprintable() for line in told)
+    head = [line for line in told if line.lstrip().startswith(("a", "app:", "release:", "model:"))]
+    assert len(spans) + 3 == len(head)
+    assert max(map(len, head)) < 300
+    assert odd == json.loads(as_json(replace(found, turn=turn)))["turn"]["app"]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from judged_turn import ASKED_AT, judged_turn
@@ -16,6 +17,7 @@ from monitor.model import Citation, Message
 from monitor.show import (
     alert_line,
     alert_table,
+    one_line,
     printable,
     rfc3339,
     short,
@@ -188,11 +190,41 @@ def test_text_is_no_markup() -> None:
 
 
 def test_terminals_obey_nothing() -> None:
-    """Escape sequences and marks that turn writing round are replaced; other scripts, tabs and line ends stay."""
-    assert "\ufffd[31mred\ufffd" == printable("\x1b[31mred\x07")
-    assert "\ufffdb" == printable("\u202eb")
+    """Escape sequences and marks that turn writing round are escaped; other scripts, tabs and line ends stay."""
+    assert r"\x1b[31mred\x07" == printable("\x1b[31mred\x07")
+    assert r"\u202eb" == printable("\u202eb")
     kept = "a\tb\nc äß 你好\u3000한국어 👩\u200d👧"
     assert kept == printable(kept)
+
+
+@given(st.text(), st.integers(1, 80))
+def test_one_line(name: str, most: int) -> None:
+    """Whatever a name holds, it stays one line of so many characters; one that needs nothing stays as it is."""
+    line = one_line(name, most=most)
+    assert len(line) <= most
+    assert [line] == (line.splitlines() or [""])
+    assert line == printable(line)
+    if name.isalnum() and len(name) <= most:
+        assert name == line
+
+
+@pytest.mark.parametrize("app", ["a" * 100_000, "a\n" * 50_000, "\x1b[2J\t\r\n\u2028\u202e"])
+def test_one_app_spoils_no_table(app: str) -> None:
+    """Tables keep their width and a row a line, whatever an app calls itself; JSON lines have the name as it is."""
+    turn = replace(judged_turn("fine"), app=app, environment=app, error=app)
+    series = replace(SERIES, app=app, environment=app, slice=f"language={app}")
+    (row,) = trend_rows([rollup(THURSDAY, series=replace(series, slice=""), turns=1)], by=HOUR)
+    told = alert(regression=replace(alert().regression, series=series))
+    tables = {
+        turn_table([turn]): turn_line(turn),
+        trend_table([row]): trend_line(row),
+        alert_table([told]): alert_line(told),
+    }
+    for table, line in tables.items():
+        lines = drawn(table).splitlines()
+        assert 6 == len(lines)
+        assert max(map(len, lines)) < 400
+        assert app == json.loads(line)["app"]
 
 
 def test_short_text() -> None:
