@@ -16,10 +16,10 @@ from monitor.model import Turn
 from monitor.ports import Dialect
 from monitor.reading.attributes import text
 from monitor.reading.convention import Convention, Setup
-from monitor.show import one_line
 from monitor.spans import Span, instant
 from monitor.store.columns import label
 from monitor.stores import Assembled, SpanStore, TurnStore
+from monitor.summary import one_line
 
 _TRACES_A_READ = 50
 _SCOPES_SHOWN = 3

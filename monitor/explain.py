@@ -14,9 +14,10 @@ from collectors import _otlp
 from monitor.errors import Rejected
 from monitor.model import Outcome, Sampling, Turn, Unscored, judge_id
 from monitor.settings import LONGEST_WINDOW
-from monitor.show import TrendRow, one_line, printable, rfc3339, trend_line, trend_rows
+from monitor.show import TrendRow, printable, rfc3339, trend_line, trend_rows
 from monitor.spans import Span
 from monitor.stores import Store
+from monitor.summary import one_line
 
 _INDENT = "  "
 _TEXTS = frozenset(("query", "response", "ground_truth", "error"))

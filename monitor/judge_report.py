@@ -11,9 +11,10 @@ from monitor.judging.canary import Result, Trial
 from monitor.judging.forecast import Forecast
 from monitor.labelled import Measured
 from monitor.model import OpinionKind
-from monitor.show import add_row, one_line
+from monitor.show import add_row
 from monitor.statistics.agreement import Share
 from monitor.steady import Steady
+from monitor.summary import one_line
 
 
 def trial_row(trial: Trial) -> dict[str, object]:

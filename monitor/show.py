@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import orjson
@@ -15,16 +14,12 @@ from rich.text import Text
 from monitor.model import FAILURES, Turn
 from monitor.spans import EPOCH
 from monitor.statistics.rates import bounds, wilson_rate
-from monitor.summary import subject
+from monitor.summary import escaped, one_line, subject
 from monitor.trends import Alert, Rollup, Sums
 
 _MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
 _WEEK = timedelta(weeks=1)
 _SHORT = 60
-_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Control characters but for tab and line feed, and those that turn the direction of writing round."""
-_OFF_LINE = re.compile(rf"{_OBEYED.pattern[:-1]}\t\n\u2028\u2029]")
-"""These, and what ends a line or a column."""
 _ID = 12
 """Characters of an id that tell turns apart; `explain` takes them."""
 
@@ -245,11 +240,10 @@ def alert_table(alerts: Sequence[Alert]) -> Table:
         table.add_column(column)
     for alert in alerts:
         r = alert.regression
-        named = {part: one_line(getattr(r.series, part)) for part in ("app", "environment", "slice")}
         add_row(
             table,
             alert.state.value,
-            subject(replace(r.series, **named)),
+            subject(r.series),
             r.rule,
             f"{r.began_at:%Y-%m-%d %H:%M}",
             f"{r.detected_at:%Y-%m-%d %H:%M}",
@@ -272,18 +266,7 @@ def printable(text: str) -> str:
     >>> printable("\x1b[31mred")
     '\\x1b[31mred'
     """
-    return _OBEYED.sub(_escaped, text)
-
-
-def one_line(text: str, *, most: int = _SHORT) -> str:
-    r"""Return a name as it may stand in a line or a cell: nothing that would break it, and `most` characters of it.
-
-    >>> one_line("shop\nhelp"), one_line("shop" * 20, most=8)
-    ('shop\\nhelp', 'shopsho…')
-    """
-    # No longer than needed: the name may be as long as a request.
-    line = _OFF_LINE.sub(_escaped, text[: most + 1])
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return "\n".join("\t".join(map(escaped, line.split("\t"))) for line in text.split("\n"))
 
 
 def rfc3339(moment: datetime) -> str:
@@ -293,11 +276,7 @@ def rfc3339(moment: datetime) -> str:
 
 def add_row(table: Table, *cells: str) -> None:
     """Add cells as they are: what stands in brackets is somebody's text and no markup, and no cell is two lines."""
-    table.add_row(*(Text(_OFF_LINE.sub(_escaped, cell)) for cell in cells))
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode()
+    table.add_row(*(Text(escaped(cell)) for cell in cells))
 
 
 def _json(value: Mapping[str, object]) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 from monitor.trends import Alert, AlertState, Regression, Series
+
+_OFF_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""What ends a line or a column, other control characters, and those that turn the direction of writing round."""
 
 
 def headline(alert: Alert) -> str:
@@ -28,7 +32,7 @@ def explanation(alert: Alert) -> str:
         f"The baseline is {percent(regression.baseline_rate)}; {null}.",
     ]
     if regression.release:
-        sentences.append(f"Most of these turns ran on release {regression.release}.")
+        sentences.append(f"Most of these turns ran on release {one_line(regression.release)}.")
     if regression.judge_change:
         sentences.append(regression.judge_change)
     sentences.append(f"Detected {instant(regression.detected_at)}.")
@@ -41,8 +45,28 @@ def explanation(alert: Alert) -> str:
 
 def subject(series: Series) -> str:
     """Return what a series is about, such as `groundedness of support-bot (production, language=de)`."""
-    where = ", ".join(part for part in (series.environment, series.slice) if part)
-    return f"{series.metric} of {series.app}" + (f" ({where})" if where else "")
+    where = ", ".join(one_line(part) for part in (series.environment, series.slice) if part)
+    return f"{series.metric} of {one_line(series.app)}" + (f" ({where})" if where else "")
+
+
+def one_line(text: str, *, most: int = 60) -> str:
+    r"""Return a name as it may stand in a line: nothing that would break it, and `most` characters of it.
+
+    >>> one_line("shop\nhelp"), one_line("shop" * 20, most=8)
+    ('shop\\nhelp', 'shopsho…')
+    """
+    # No longer than needed: the name may be as long as a request.
+    line = escaped(text[: most + 1])
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def escaped(text: str) -> str:
+    r"""Return the text with escapes for what ends a line or is obeyed by a terminal.
+
+    >>> escaped("\x1b[31mred\n")
+    '\\x1b[31mred\\n'
+    """
+    return _OFF_LINE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def percent(share: float) -> str:

@@ -17,7 +17,6 @@ from monitor.model import Citation, Message
 from monitor.show import (
     alert_line,
     alert_table,
-    one_line,
     printable,
     rfc3339,
     short,
@@ -195,17 +194,6 @@ def test_terminals_obey_nothing() -> None:
     assert r"\u202eb" == printable("\u202eb")
     kept = "a\tb\nc äß 你好\u3000한국어 👩\u200d👧"
     assert kept == printable(kept)
-
-
-@given(st.text(), st.integers(1, 80))
-def test_one_line(name: str, most: int) -> None:
-    """Whatever a name holds, it stays one line of so many characters; one that needs nothing stays as it is."""
-    line = one_line(name, most=most)
-    assert len(line) <= most
-    assert [line] == (line.splitlines() or [""])
-    assert line == printable(line)
-    if name.isalnum() and len(name) <= most:
-        assert name == line
 
 
 @pytest.mark.parametrize("app", ["a" * 100_000, "a\n" * 50_000, "\x1b[2J\t\r\n\u2028\u202e"])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from monitor.summary import explanation, headline, instant, percent, subject
+from monitor.summary import escaped, explanation, headline, instant, one_line, percent, subject
 from monitor.trends import Alert, AlertState, Regression, Series
 
 BEGAN = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
@@ -69,3 +72,25 @@ def test_small_rates_keep_their_digits() -> None:
     assert [percent(share) for share in (0, 0.00052, 0.0205, 0.5, 1)] == [
         "0.000 %", "0.052 %", "2.05 %", "50.0 %", "100.0 %",
     ]  # fmt: skip
+
+
+@given(st.text(), st.integers(1, 80))
+def test_one_line(name: str, most: int) -> None:
+    """Whatever a name holds, it stays one line of so many characters; one that needs nothing stays as it is."""
+    line = one_line(name, most=most)
+    assert len(line) <= most
+    assert [line] == (line.splitlines() or [""])
+    assert line == escaped(line)
+    if name.isalnum() and len(name) <= most:
+        assert name == line
+
+
+@pytest.mark.parametrize("name", ["a" * 100_000, "a\n\x1b[2J" * 10_000])
+def test_names_break_no_sentence(name: str) -> None:
+    """An alert on an app of any name is told in lines that stay short and that no terminal obeys."""
+    series = Series(app=name, environment=name, slice=f"language={name}", metric="relevance", rubric_id="r")
+    told = alert(series=series)
+    told = replace(told, regression=replace(told.regression, release=name))
+    for text in (subject(series), headline(told), explanation(told)):
+        assert text.isprintable()
+        assert len(text) < 500
