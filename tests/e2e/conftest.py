@@ -134,6 +134,12 @@ Start: TypeAlias = Callable[..., Monitor]
 InFolder: TypeAlias = Callable[[Path], Command]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _interruptible() -> None:
+    """Commands can be interrupted even where the tests run in a shell's background, which ignores Ctrl-C for all."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture(scope="session")
 def in_folder() -> InFolder:
     """Makes the installed command that works in a folder."""
