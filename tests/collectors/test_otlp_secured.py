@@ -236,7 +236,7 @@ def test_credentials_over_grpc(serve: Serve, auth: dict[str, object], turn_pb: b
         ({}, "names nobody"),
         ({"tokens": [""]}, "empty"),
         ({"users": {"a:b": "c"}}, "colon"),
-        ({"tokens": "s3cret"}, "tuple"),
+        ({"tokens": "s3cret"}, "expected a list"),
     ],
 )
 def test_credentials_that_let_nobody_in(auth: dict[str, object], said: str) -> None:
