@@ -119,7 +119,7 @@ class OtlpGrpc:
             ("grpc.so_reuseport", 0),
             # With it, gRPC takes in whole requests that nobody reads yet: 64 of 3 MB held 190 MB instead of 7.
             ("grpc.http2.bdp_probe", 0),
-            # Else each connection may read into 4 MB at a time; with 64 of them that was 30 MB.
+            # Else each connection may read into 4 MB at a time, which bounds nothing with many of them.
             ("grpc.experimental.tcp_read_chunk_size", _CHUNK // 4),
             ("grpc.experimental.tcp_max_read_chunk_size", _CHUNK),
         )
