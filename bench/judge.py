@@ -27,13 +27,14 @@ from pathlib import Path
 import httpx2
 import uvloop
 from _environments import executable, install
+from _judged_turns import judged_turn
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from monitor.judging.client import OpenAIJudge
 from monitor.judging.judges import Judges
 from monitor.judging.metric import load
 from monitor.judging.pacing import PacedJudge
-from monitor.model import Citation, Turn, Verdict, turn_id
+from monitor.model import Turn, Verdict
 from monitor.settings import BudgetSettings, SampleSettings, ScoreSettings, SteadinessSettings
 from monitor.spans import Assembly
 from monitor.stages import sample
@@ -56,7 +57,7 @@ def main() -> None:
     if options.install:
         install({peer.package: peer.besides for peer in THEIRS})
         return
-    turns = [_turn(number) for number in range(options.calls)]
+    turns = [judged_turn(number, WHEN, sentences=8) for number in range(options.calls)]
     print(f"{options.calls} calls of 200 ms, {options.concurrency} at once")
     with _server() as url, tempfile.TemporaryDirectory() as folder:
         _tell("openai client as it comes", _timed(_bare(url, turns, options.concurrency, None), options.calls))
@@ -170,22 +171,6 @@ def _fill(store: SqlStore, turns: list[Turn]) -> None:
         part = turns[start : start + 500]
         store.replace_turns([Assembly(trace_id=t.trace_id, through=1, turns=(t,)) for t in part], now=WHEN)
     sample.tick(store, SampleSettings(), rubrics=[METRIC.rubric], proxy=None, now=WHEN)
-
-
-def _turn(number: int) -> Turn:
-    trace_id = f"{number:032x}"
-    text = f"Refunds of order {number} are paid within 14 days to the card that was used for the purchase. " * 8
-    return Turn(
-        turn_id=turn_id(trace_id, "root"),
-        trace_id=trace_id,
-        span_id="root",
-        app="bench",
-        query=f"When is the refund of order {number} paid?",
-        response=text,
-        citations=(Citation(id="kb-1", content=text),),
-        started_at=WHEN,
-        ended_at=WHEN,
-    )
 
 
 @contextmanager

@@ -27,10 +27,11 @@ from pathlib import Path
 
 import orjson
 import yaml
+from _judged_turns import judged_turn
 from _ports import free_port
 from aiohttp import web
 
-from monitor.model import Citation, Reason, Turn, Unscored, Verdict, turn_id
+from monitor.model import Reason, Unscored, Verdict, turn_id
 from monitor.parts import open_parts
 from monitor.settings import SampleSettings, Settings
 from monitor.spans import Assembly
@@ -132,27 +133,10 @@ class Worker:
         return Path(self._log.name).read_text()[-3000:]
 
 
-def turn(number: int, now: datetime) -> Turn:
-    """Return a turn whose content is its own."""
-    trace_id = f"{number:032x}"
-    text = f"Refunds of order {number} are paid within 14 days to the card that was used for the purchase."
-    return Turn(
-        turn_id=turn_id(trace_id, "root"),
-        trace_id=trace_id,
-        span_id="root",
-        app="bench",
-        query=f"When is the refund of order {number} paid?",
-        response=text,
-        citations=(Citation(id="kb-1", content=text),),
-        started_at=now,
-        ended_at=now,
-    )
-
-
 async def fill(settings: Settings, turns: int) -> None:
     """Store turns and sample all of them."""
     now = datetime.now(UTC)
-    made = [turn(number, now) for number in range(turns)]
+    made = [judged_turn(number, now, sentences=1) for number in range(turns)]
     async with open_parts(settings) as parts:
         for start in range(0, turns, 500):
             part = made[start : start + 500]
