@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.trace import Tracer
 
-from collectors.exporter import RagMonitorSpanExporter
+from monitor.exporter.exporters import RagMonitorSpanExporter
 
 THREADS = 4
 PER_SECOND = 25

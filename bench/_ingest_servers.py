@@ -17,11 +17,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
 
-from collectors import otlp_grpc, otlp_http
-from monitor.intake import Intake
-from monitor.serving import Server
-from monitor.settings import IntakeSettings
-from monitor.store.sql import open_store
+from collectors.otlp_grpc import collector as otlp_grpc
+from collectors.otlp_http import collector as otlp_http
+from monitor.http_server import Server
+from monitor.runtime.intake import Intake
+from monitor.settings.tree import IntakeSettings
+from monitor.store.sql_store import open_store
 
 
 class Probe:

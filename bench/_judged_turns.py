@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from monitor.model import Citation, Turn, turn_id
+from monitor.model.turns import Citation, Turn, turn_id
 
 
 def judged_turn(number: int, at: datetime, *, sentences: int) -> Turn:

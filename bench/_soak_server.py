@@ -14,14 +14,14 @@ from pathlib import Path
 
 import uvloop
 
-from monitor.intake import Intake
-from monitor.parts import build_collectors, open_parts
-from monitor.schedule import Schedule, Tick
-from monitor.serving import Server
-from monitor.settings import load
+from monitor.http_server import Server
+from monitor.runtime.build import build_collectors, open_parts
+from monitor.runtime.intake import Intake
+from monitor.runtime.schedule import Schedule, Tick
+from monitor.runtime.vitals import Vitals
+from monitor.settings.tree import load
 from monitor.stages import assemble, rollup, sample
 from monitor.telemetry import Telemetry
-from monitor.vitals import Vitals
 from monitor.web.health import HealthPages
 
 

@@ -15,11 +15,11 @@ from datetime import UTC, datetime
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
-from collectors import _otlp
 from monitor import plugins
 from monitor.assembly.join import join
-from monitor.assembly.reading import read
-from monitor.spans import Attributes, Decoded, Span
+from monitor.assembly.trace_turns import read
+from monitor.model.spans import Attributes, Decoded, Span
+from monitor.payloads.otlp.fragments import Fragment, decode_otlp, split_otlp
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BEGAN = 1_767_225_600_000_000_000
@@ -36,7 +36,7 @@ def main() -> None:
     assembled = [milliseconds(lambda turn=turn: assemble(turn)) for turn in turns * 2]
     print(f"20-span turn, {weight(turns[0]):,} characters: {statistics.median(assembled):.2f} ms to assemble")
     fragments = [as_fragment(turn) for turn in turns]
-    decoded = [milliseconds(lambda one=one: assemble(_otlp.decode(one).spans)) for one in fragments]
+    decoded = [milliseconds(lambda one=one: assemble(decode_otlp(one).spans)) for one in fragments]
     print(f"  with decoding of {len(fragments[0].payload):,} bytes: {statistics.median(decoded):.2f} ms")
     shapes: dict[str, Callable[[int], tuple[Span, ...]]] = {
         "one root": wide,
@@ -172,7 +172,7 @@ def weight(spans: tuple[Span, ...]) -> int:
     return sum(len(str(value)) for one in spans for value in one.attributes.values())
 
 
-def as_fragment(spans: tuple[Span, ...]) -> _otlp.Fragment:
+def as_fragment(spans: tuple[Span, ...]) -> Fragment:
     """The turn as a collector stores it."""
     request = ExportTraceServiceRequest()
     resource = request.resource_spans.add()
@@ -190,7 +190,7 @@ def as_fragment(spans: tuple[Span, ...]) -> _otlp.Fragment:
                 KeyValue(key=key, value=AnyValue(string_value=str(value))) for key, value in one.attributes.items()
             ],
         )
-    (fragment,) = _otlp.split(request.SerializeToString(), "traces", received_at=NOW, encoding="protobuf").fragments
+    (fragment,) = split_otlp(request.SerializeToString(), "traces", received_at=NOW, encoding="protobuf").fragments
     return fragment
 
 

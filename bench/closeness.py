@@ -12,8 +12,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from monitor.errors import ConfigError
-from monitor.judging.closeness import THRESHOLD, local
-from monitor.model import Citation, Finding, Turn
+from monitor.judging.coded.closeness import THRESHOLD, local
+from monitor.model.turns import Citation, Finding, Turn
 
 _WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 

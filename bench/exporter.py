@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median, quantiles
 
-from monitor.store.sql import open_store
+from monitor.store.sql_store import open_store
 
 HERE = Path(__file__).parent
 SHOWN = (50, 95, 99)

@@ -1,6 +1,6 @@
 """Mutated requests against every decoder: none may raise what is not its own, hang, grow, or spoil the next request.
 
-Seeds are recorded requests (RAG_MONITOR_SHARED, else ../shared; without them, the two of tests/collectors/golden).
+Seeds are recorded requests (RAG_MONITOR_SHARED, else ../shared; without them, the two of tests/golden/otlp).
 
     python bench/fuzz.py --bodies 100000
 """
@@ -31,16 +31,18 @@ import orjson
 from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collectors import _otlp, _turns, otlp_http
-from collectors._otlp_coding import unpacked
+from collectors.otlp_http import collector as otlp_http
 from monitor.assembly.join import join
 from monitor.errors import Permanent
-from monitor.intake import Intake
-from monitor.parts import load_dialects
-from monitor.settings import IntakeSettings, Settings
-from monitor.spans import Decoded, Fragment
+from monitor.model.spans import Decoded, Fragment
+from monitor.payloads.compression import unpacked
+from monitor.payloads.otlp.fragments import Encoding, OtlpSignal, decode_otlp, split_otlp
+from monitor.payloads.turn_records.fragments import decode_turns, turn_fragment
+from monitor.runtime.build import load_dialects
+from monitor.runtime.intake import Intake
+from monitor.settings.tree import IntakeSettings, Settings
 from monitor.stages.assemble import assemble
-from monitor.store.sql import open_store
+from monitor.store.sql_store import open_store
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -128,7 +130,7 @@ def decoders() -> Iterator[Decoder]:
 
 def seeds() -> tuple[tuple[bytes, ...], ...]:
     """Return requests of traces as protobuf and as JSON, of logs as protobuf, and imported turns."""
-    golden = ROOT / "tests" / "collectors" / "golden"
+    golden = ROOT / "tests" / "golden" / "otlp"
     recorded = [path for path in sorted(SHARED.glob("captures/*/*.pb")) if path.stat().st_size < LARGEST_SEED]
     traces = [path.read_bytes() for path in recorded if not path.name.endswith(".logs.pb")]
     logs = [path.read_bytes() for path in recorded if path.name.endswith(".logs.pb")]
@@ -209,9 +211,9 @@ def resident_mib() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def split(body: bytes, signal: _otlp.OtlpSignal, encoding: _otlp.Encoding | None) -> list[Decoded]:
+def split(body: bytes, signal: OtlpSignal, encoding: Encoding | None) -> list[Decoded]:
     """Split a request and read all that it holds; what was accepted must be readable."""
-    found = _otlp.split(body, signal, received_at=NOW, encoding=encoding)
+    found = split_otlp(body, signal, received_at=NOW, encoding=encoding)
     read = [decode(one) for one in found.fragments]
     assert found.accepted == sum(len(one.spans) + len(one.logs) for one in read)
     return read
@@ -219,29 +221,29 @@ def split(body: bytes, signal: _otlp.OtlpSignal, encoding: _otlp.Encoding | None
 
 def decode(one: Fragment) -> Decoded:
     """Read a fragment, and see that nothing in it is what databases and JSON refuse."""
-    read = _otlp.decode(one)
+    read = decode_otlp(one)
     assert "\0" not in repr([(span.name, span.attributes, span.events) for span in read.spans])
     return read
 
 
-def fragment(payload: bytes, signal: _otlp.OtlpSignal) -> Fragment:
+def fragment(payload: bytes, signal: OtlpSignal) -> Fragment:
     """Return a fragment as a broken database might hold it."""
     return Fragment(trace_id="0" * 32, signal=signal, payload=payload, count=1, received_at=NOW, digest=b"")
 
 
 def assembled(body: bytes) -> list[object]:
     """Make turns of a request, through every dialect."""
-    found = _otlp.split(body, "traces", received_at=NOW, encoding="protobuf")
+    found = split_otlp(body, "traces", received_at=NOW, encoding="protobuf")
     return [
-        assemble(join(one.trace_id, [_otlp.decode(one)], last_received_at=NOW), DIALECTS, hash_user=lambda user: user)
+        assemble(join(one.trace_id, [decode_otlp(one)], last_received_at=NOW), DIALECTS, hash_user=lambda user: user)
         for one in found.fragments
     ]
 
 
 def imported(body: bytes) -> Decoded:
     """Read one line as turns; what was accepted must be readable."""
-    kept = _turns.fragment(body, origin="fuzz:1", app="fuzz", received_at=NOW)
-    read = _turns.decode(kept)
+    kept = turn_fragment(body, origin="fuzz:1", app="fuzz", received_at=NOW)
+    read = decode_turns(kept)
     assert read.turns
     return read
 

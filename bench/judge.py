@@ -30,16 +30,16 @@ from _environments import executable, install
 from _judged_turns import judged_turn
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
-from monitor.judging.client import OpenAIJudge
+from monitor.judging.endpoint.client import OpenAIJudge
+from monitor.judging.endpoint.pacing import PacedJudge
 from monitor.judging.judges import Judges
-from monitor.judging.metric import load
-from monitor.judging.pacing import PacedJudge
-from monitor.model import Turn, Verdict
-from monitor.settings import BudgetSettings, SampleSettings, ScoreSettings, SteadinessSettings
-from monitor.spans import Assembly
+from monitor.judging.prompt_metric import load
+from monitor.model.spans import Assembly
+from monitor.model.turns import Turn, Verdict
+from monitor.settings.tree import BudgetSettings, SampleSettings, ScoreSettings, SteadinessSettings
 from monitor.stages import sample
 from monitor.stages.score import Scorer
-from monitor.store.sql import SqlStore, open_store
+from monitor.store.sql_store import SqlStore, open_store
 
 WHEN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 METRIC = load("relevance", judge_name="openai:judge-1")

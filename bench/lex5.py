@@ -18,9 +18,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from monitor.judging.lexical import Coverage, cover
-from monitor.judging.offline import COEFFICIENTS, INTERCEPT, THRESHOLD, GroundednessProxy
-from monitor.model import Citation, Turn
+from monitor.judging.coded.coverage import Coverage, cover
+from monitor.judging.coded.lex5 import COEFFICIENTS, INTERCEPT, THRESHOLD, GroundednessProxy
+from monitor.model.turns import Citation, Turn
 
 Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float64]]"
 
@@ -66,7 +66,7 @@ def main() -> None:
     multi_turn = [turn for turn, row in zip(turns, rows, strict=True) if row["source"] == "mtrag"]
     print(f"{speed(multi_turn):.0f} MT-RAG turns/s/core")
     if not np.allclose(fitted, (*COEFFICIENTS, INTERCEPT), atol=1e-3):
-        sys.exit("monitor/judging/offline.py does not hold the coefficients printed above")
+        sys.exit("monitor/judging/coded/lex5.py does not hold the coefficients printed above")
 
 
 def as_turn(row: dict[str, object]) -> Turn:

@@ -31,12 +31,12 @@ from _judged_turns import judged_turn
 from _ports import free_port
 from aiohttp import web
 
-from monitor.model import Reason, Unscored, Verdict, turn_id
-from monitor.parts import open_parts
-from monitor.settings import SampleSettings, Settings
-from monitor.spans import Assembly
+from monitor.model.spans import Assembly
+from monitor.model.turns import Reason, Unscored, Verdict, turn_id
+from monitor.runtime.build import open_parts
+from monitor.settings.tree import SampleSettings, Settings
 from monitor.stages import sample
-from monitor.store.sql import SqlStore, open_store
+from monitor.store.sql_store import SqlStore, open_store
 
 WORKERS, CONCURRENCY = 3, 16
 LEASED = CONCURRENCY + CONCURRENCY // 4

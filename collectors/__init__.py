@@ -1,1 +1,1 @@
-"""One source per file; the file's name is the `kind` in the settings. A leading underscore marks shared code."""
+"""Sources of telemetry, a folder per kind with `Config` and `build` in its `collector.py`; no stage is here."""

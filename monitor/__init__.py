@@ -1,1 +1,1 @@
-"""rag-monitor: continuous production monitoring for deployed RAG chat apps. Start reading at `monitor.model`."""
+"""Continuous production monitoring for deployed RAG chat apps. Start reading at `monitor/model`."""

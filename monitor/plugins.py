@@ -1,8 +1,8 @@
 """A kind in the settings becomes a module here, and nowhere else: the only dynamic import.
 
-The file name is the kind (`collectors/otlp_http.py` is `otlp_http`); other distributions add kinds through the
-entry-point group `rag_monitor.<group>`, each pointing at such a module. Parts of our own whose libraries are heavy are
-loaded here too, when the settings ask for what they do.
+The name of a file is the kind (`channels/webhook.py` is `webhook`), or of a folder (`collectors/kafka/collector.py` is
+`kafka`); other distributions add kinds through the entry-point group `rag_monitor.<group>`, each pointing at such a
+module. Parts of our own whose libraries are heavy are loaded here too, when the settings ask for what they do.
 """
 
 from __future__ import annotations
@@ -16,16 +16,13 @@ from monitor.errors import ConfigError
 
 _SCORERS = "rag_monitor.metrics"
 _PACKAGES = {"collectors": "collectors", "channels": "monitor.channels", "dialects": "monitor.dialects"}
-_NO_KINDS = {("collectors", "exporter"): "runs inside an app, which imports it (docs/in-process.md)"}
-"""Public files that people import instead of naming them in the settings."""
 
 
 def kinds(group: str) -> tuple[str, ...]:
     """Return the kinds known in `group` ("collectors", "channels" or "dialects"), sorted."""
     package = importlib.import_module(_PACKAGES[group])
     files = {name for _, name, _ in pkgutil.iter_modules(package.__path__) if not name.startswith("_")}
-    own = {name for name in files if (group, name) not in _NO_KINDS}
-    return tuple(sorted(own | {entry.name for entry in entry_points(group=f"rag_monitor.{group}")}))
+    return tuple(sorted(files | {entry.name for entry in entry_points(group=f"rag_monitor.{group}")}))
 
 
 def scorers() -> tuple[str, ...]:
@@ -75,14 +72,13 @@ def load(group: str, kind: str, where: str) -> ModuleType:
         ConfigError: there is no such kind; the message lists those there are.
     """
     if kind not in kinds(group):
-        known = ", ".join(kinds(group))
-        why = _NO_KINDS.get((group, kind))
-        found = f"{kind!r} {why}" if why else f"no {group.removesuffix('s')} {kind!r}"
-        raise ConfigError(f"{where}: {found}; known: {known}")
+        raise ConfigError(f"{where}: no {group.removesuffix('s')} {kind!r}; known: {', '.join(kinds(group))}")
     for entry in entry_points(group=f"rag_monitor.{group}"):
         if entry.name == kind:
             module = entry.load()
             if not isinstance(module, ModuleType):
                 raise ConfigError(f"{where}: entry point {entry.value!r} of {kind!r} is not a module")
             return module
-    return importlib.import_module(f"{_PACKAGES[group]}.{kind}")
+    module = importlib.import_module(f"{_PACKAGES[group]}.{kind}")
+    folder = hasattr(module, "__path__")
+    return importlib.import_module(f"{module.__name__}.{group.removesuffix('s')}") if folder else module

@@ -1,22 +1,15 @@
-"""What the parts ask of each other; `monitor.stores` is what they ask of the store. Read it after `monitor.model`."""
+"""What the parts ask of each other; `monitor.stores` is what they ask of the store. Read it after `monitor/model/`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
-from monitor.model import (
-    ChatMessage,
-    Finding,
-    Reason,
-    Reply,
-    Rubric,
-    Turn,
-)
-from monitor.spans import Decoded, Fragment, Role, Span, Step
-from monitor.trends import Alert
+from monitor.model.spans import Decoded, Fragment, Role, Span, Step
+from monitor.model.trends import Alert
+from monitor.model.turns import ChatMessage, Finding, Reason, Reply, Rubric, Turn
 
 Clock: TypeAlias = Callable[[], datetime]
 """Returns the current aware UTC instant: the wall clock, or event time in `replay`, `demo` and tests."""
@@ -45,6 +38,15 @@ class Collector(AbstractAsyncContextManager["Collector"], Protocol):
 
     def health(self) -> Mapping[str, str]:
         """Return what is wrong now, as problem -> short reason free of user text; empty when all is well."""
+
+
+@runtime_checkable
+class Listening(Protocol):
+    """A collector that others connect to."""
+
+    @property
+    def address(self) -> tuple[str, int] | tuple[str]:
+        """Host and port, or the path of a Unix socket; known once it is entered."""
 
 
 class Dialect(Protocol):

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from monitor.model import (
+from monitor.model.spans import Assembly, Fragment, StoredFragment
+from monitor.model.trends import Alert, AlertState, Baseline, Notification, Rollup, Series
+from monitor.model.turns import (
     Job,
     JudgeChange,
     JudgeVersion,
@@ -24,8 +26,6 @@ from monitor.model import (
     Turn,
     Verdict,
 )
-from monitor.spans import Assembly, Fragment, StoredFragment
-from monitor.trends import Alert, AlertState, Baseline, Notification, Rollup, Series
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""From the spans of a trace to turns: joining, segmentation, and which span's word counts for which field."""
+"""A trace's spans become turns: joined, segmented, field by field; what a convention's keys mean is in `dialects`."""

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from monitor.assembly.context import quoted_documents
-from monitor.assembly.prompt import flat, occurs, passages, shown, templated
+from monitor.assembly.prompt_documents import quoted_documents
+from monitor.assembly.prompt_question import flat, occurs, passages, shown, templated
 from monitor.assembly.tree import WRAPPERS, Node
-from monitor.model import Citation, Message
-from monitor.reading.documents import ranked
-from monitor.spans import Role, Step
+from monitor.extract.documents import ranked
+from monitor.model.spans import Role, Step
+from monitor.model.turns import Citation, Message
 
 _RETRIEVING = frozenset((Role.RETRIEVAL, Role.RERANK))
 _QUOTED = 100

@@ -11,13 +11,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from monitor.assembly.calls import Call
-from monitor.assembly.material import SEARCHES, Material
-from monitor.assembly.prompt import flat
-from monitor.judging.languages import FUNCTION_WORDS, script
-from monitor.model import Citation
-from monitor.reading.attributes import finite, text
-from monitor.spans import Attributes, Role, Span, Step
+from monitor.assembly.model_calls import Call
+from monitor.assembly.prompt_question import flat
+from monitor.assembly.turn_spans import SEARCHES, Material
+from monitor.extract.attributes import finite, text
+from monitor.model.spans import Attributes, Role, Span, Step
+from monitor.model.turns import Citation
+from monitor.text.languages import FUNCTION_WORDS, script
 
 _MOST = 24
 _LONGEST = 64

@@ -11,8 +11,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeAlias
 
-from monitor.reading.json_text import dump
-from monitor.spans import Decoded, Event, LogRecord, Span, Trace
+from monitor.extract.json_text import dump
+from monitor.model.spans import Decoded, Event, LogRecord, Span, Trace
 
 _SPEAKERS = ("system", "user", "assistant", "tool")
 _Key: TypeAlias = tuple[int, int, str]

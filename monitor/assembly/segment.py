@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from monitor.assembly.calls import Call, calls
-from monitor.assembly.evidence import Evidence, departs, evidence, follows
-from monitor.assembly.prompt import rewrites
+from monitor.assembly.boundaries import Evidence, departs, evidence, follows
+from monitor.assembly.model_calls import Call, calls
+from monitor.assembly.prompt_question import rewrites
 from monitor.assembly.tree import SILENT, WRAPPERS, Forest, Node, walk
-from monitor.reading import identity
-from monitor.reading.failure import of_a_model
-from monitor.spans import Role
+from monitor.extract import session_and_user
+from monitor.extract.failure import of_a_model
+from monitor.model.spans import Role
 
 _SPEAKING = frozenset((Role.LLM, Role.RETRIEVAL, Role.RERANK))
 _MATTERING = _SPEAKING | WRAPPERS
@@ -218,7 +218,7 @@ def _failed_unseen(node: Node) -> bool:
     span = node.span
     if span is None or node.role not in SILENT or not of_a_model(span):
         return False
-    return identity.session(span.attributes) is not None or identity.user(span.attributes) is not None
+    return session_and_user.session(span.attributes) is not None or session_and_user.user(span.attributes) is not None
 
 
 def _only_chooses_tools(unit: Unit) -> bool:

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from monitor.model.spans import LogRecord, Role, Span, Step, Trace
 from monitor.ports import Dialect
-from monitor.spans import LogRecord, Role, Span, Step, Trace
 
 WRAPPERS = frozenset((Role.CHAIN, Role.AGENT))
 """Roles that wrap other steps."""

@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import islice
 
-from monitor.assembly.asked import Asked, asked
-from monitor.assembly.calls import Call
 from monitor.assembly.citations import cited, retrieved
 from monitor.assembly.facets import facets
-from monitor.assembly.material import SEARCHES, Material
-from monitor.assembly.prompt import flat
-from monitor.assembly.replied import Replied, replied, retries
+from monitor.assembly.model_calls import Call
+from monitor.assembly.prompt_question import flat
+from monitor.assembly.query import Asked, asked
+from monitor.assembly.repair import repaired
+from monitor.assembly.response import Replied, replied, retries
 from monitor.assembly.tree import WRAPPERS
-from monitor.assembly.wording import repaired
-from monitor.model import Turn, turn_id
-from monitor.reading import identity
-from monitor.reading.attributes import text
-from monitor.spans import Attributes, Role, Span, Step, instant
+from monitor.assembly.turn_spans import SEARCHES, Material
+from monitor.extract import session_and_user
+from monitor.extract.attributes import text
+from monitor.model.spans import Attributes, Role, Span, Step, instant
+from monitor.model.turns import Turn, turn_id
 
 _TOLD = frozenset(("truncated", "redacted", "text_repaired", "metadata_unread", "span_missing", "generic"))
 _TELLING = SEARCHES | WRAPPERS | {Role.LLM, Role.TOOL}
@@ -40,7 +40,7 @@ def turn(material: Material, *, hash_user: Callable[[str], str]) -> Turn:
     cites = cited(documents, asking.messages if asking else None, cut="truncated" in flags)
     told = _teller(material, reply)
     started, ended = _times(material, reply.answer)
-    user = _owner(material, identity.user, lambda step: step.user_id)
+    user = _owner(material, session_and_user.user, lambda step: step.user_id)
     model = _model(material, reply)
     return repaired(
         Turn(
@@ -50,7 +50,7 @@ def turn(material: Material, *, hash_user: Callable[[str], str]) -> Turn:
             app=text(told.resource, "service.name") or "unknown_service",
             environment=_environment(told),
             release=text(told.resource, "service.version") or "",
-            session_id=_owner(material, identity.session, lambda step: step.session_id),
+            session_id=_owner(material, session_and_user.session, lambda step: step.session_id),
             user_id=None if user is None else hash_user(user),
             query=ask.query,
             history=ask.history,

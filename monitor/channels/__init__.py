@@ -1,1 +1,1 @@
-"""One alert channel per file; the file's name is the `kind` in the settings."""
+"""Where alerts are sent, a file per kind of channel; when and how often is in `stages.alert`."""

@@ -35,11 +35,11 @@ from urllib.parse import urlsplit
 import aiohttp
 from pydantic import Field, SecretStr
 
+from monitor.display.alert_text import explanation, headline
 from monitor.errors import ConfigError, Permanent, Retryable
+from monitor.model.trends import Alert, AlertState
 from monitor.ports import Channel
-from monitor.settings import Duration, Section, secret
-from monitor.summary import explanation, headline
-from monitor.trends import Alert, AlertState
+from monitor.settings.tree import Duration, Section, secret
 
 _AGAIN = frozenset({408, 425, 429})
 _SERVER_ERRORS = 500

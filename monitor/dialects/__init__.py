@@ -1,1 +1,1 @@
-"""One telemetry convention per file: recognise its spans and read turns from them."""
+"""Telemetry conventions, a file each: spans become steps; steps become turns in `assembly`."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from monitor.dialects import genai
-from monitor.reading.attributes import text
-from monitor.reading.convention import Convention, Setup
-from monitor.reading.payload import tidy
-from monitor.spans import Role, Span, Step
+from monitor.extract import genai
+from monitor.extract.attributes import text
+from monitor.extract.chain_io import tidy
+from monitor.extract.convention import Convention, Setup
+from monitor.model.spans import Role, Span, Step
 
 NAME = "azure_ai"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from monitor.reading.attributes import text
-from monitor.reading.convention import Convention, Setup, Table
-from monitor.reading.documents import documents
-from monitor.reading.naming import component
-from monitor.reading.runs import Value, decoded, told
-from monitor.spans import Role, Span, Step
+from monitor.extract.attributes import text
+from monitor.extract.component_names import component
+from monitor.extract.convention import Convention, Setup, Table
+from monitor.extract.documents import documents
+from monitor.extract.operations import Value, decoded, told
+from monitor.model.spans import Role, Span, Step
 
 NAME = "confident"
 

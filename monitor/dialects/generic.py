@@ -11,16 +11,16 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from monitor.model import Citation, Message
-from monitor.reading import identity
-from monitor.reading.attributes import REDACTED, finite, is_mapping, is_sequence
-from monitor.reading.convention import Convention, Setup, Table
-from monitor.reading.documents import documents
-from monitor.reading.failure import exception, server_fault
-from monitor.reading.json_text import unwrap
-from monitor.reading.messages import Said, before_last_user, conversation, heard, said
-from monitor.reading.payload import Asked, answered, asked
-from monitor.spans import Attributes, AttributeValue, Event, Role, Span, Step
+from monitor.extract import session_and_user
+from monitor.extract.attributes import REDACTED, finite, is_mapping, is_sequence
+from monitor.extract.chain_io import Asked, answered, asked
+from monitor.extract.convention import Convention, Setup, Table
+from monitor.extract.documents import documents
+from monitor.extract.failure import exception, server_fault
+from monitor.extract.json_text import unwrap
+from monitor.extract.messages import Said, before_last_user, conversation, heard, said
+from monitor.model.spans import Attributes, AttributeValue, Event, Role, Span, Step
+from monitor.model.turns import Citation, Message
 
 NAME = "generic"
 
@@ -196,8 +196,8 @@ def _read(held: Attributes, *, failed: bool) -> _Found:
     given = unwrap(held.get("question") or held.get("asked"))
     earlier = asked({"history": unwrap(held["history"])}).history if "history" in held else None
     return _Found(
-        session_id=_name(held.get("session")) or identity.session_given(given),
-        user_id=_name(held.get("user")) or identity.user_given(given),
+        session_id=_name(held.get("session")) or session_and_user.session_given(given),
+        user_id=_name(held.get("user")) or session_and_user.user_given(given),
         question=_text(question.query),
         history=question.history if earlier is None else earlier,
         answer=response,

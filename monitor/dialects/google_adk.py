@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from monitor.dialects import genai
-from monitor.reading.attributes import is_mapping, is_sequence, mapping, text
-from monitor.reading.convention import Convention, Setup
-from monitor.reading.documents import documents
-from monitor.reading.json_text import broken_off, unwrap
-from monitor.reading.messages import Said, heard, said
-from monitor.reading.payload import asked, tidy
-from monitor.spans import AttributeValue, Role, Span, Step
+from monitor.extract import genai
+from monitor.extract.attributes import is_mapping, is_sequence, mapping, text
+from monitor.extract.chain_io import asked, tidy
+from monitor.extract.convention import Convention, Setup
+from monitor.extract.documents import documents
+from monitor.extract.json_text import broken_off, unwrap
+from monitor.extract.messages import Said, heard, said
+from monitor.model.spans import AttributeValue, Role, Span, Step
 
 NAME = "google_adk"
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from monitor.reading.attributes import integer, is_mapping, mapping, text
-from monitor.reading.convention import Convention, Setup, Table
-from monitor.reading.failure import exception
-from monitor.reading.naming import component
-from monitor.reading.runs import Value, decoded, told
-from monitor.spans import Role, Span, Step
+from monitor.extract.attributes import integer, is_mapping, mapping, text
+from monitor.extract.component_names import component
+from monitor.extract.convention import Convention, Setup, Table
+from monitor.extract.failure import exception
+from monitor.extract.operations import Value, decoded, told
+from monitor.model.spans import Role, Span, Step
 
 NAME = "langsmith"
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from monitor.reading.attributes import is_mapping, is_sequence, text
-from monitor.reading.convention import Convention, Setup, Table
-from monitor.reading.documents import documents
-from monitor.reading.json_text import unwrap
-from monitor.reading.messages import Said, heard, said
-from monitor.reading.payload import answered, asked, tidy
-from monitor.spans import Attributes, AttributeValue, Role, Span, Step
+from monitor.extract.attributes import is_mapping, is_sequence, text
+from monitor.extract.chain_io import answered, asked, tidy
+from monitor.extract.convention import Convention, Setup, Table
+from monitor.extract.documents import documents
+from monitor.extract.json_text import unwrap
+from monitor.extract.messages import Said, heard, said
+from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 
 NAME = "llamaindex"
 

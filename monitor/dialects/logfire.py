@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from monitor.dialects import genai
-from monitor.reading.attributes import integer, is_mapping, mapping, text
-from monitor.reading.convention import Convention, Setup
-from monitor.reading.json_text import broken_off
-from monitor.reading.messages import heard, said
-from monitor.reading.payload import tidy
-from monitor.spans import Role, Span, Step
+from monitor.extract import genai
+from monitor.extract.attributes import integer, is_mapping, mapping, text
+from monitor.extract.chain_io import tidy
+from monitor.extract.convention import Convention, Setup
+from monitor.extract.json_text import broken_off
+from monitor.extract.messages import heard, said
+from monitor.model.spans import Role, Span, Step
 
 NAME = "logfire"
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from monitor.dialects import genai
-from monitor.reading.attributes import is_mapping, is_sequence, mapping, text
-from monitor.reading.convention import Convention, Setup, Table
-from monitor.reading.runs import Value, decoded, told
-from monitor.spans import Attributes, AttributeValue, Role, Span, Step
+from monitor.extract import genai
+from monitor.extract.attributes import is_mapping, is_sequence, mapping, text
+from monitor.extract.convention import Convention, Setup, Table
+from monitor.extract.operations import Value, decoded, told
+from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 
 NAME = "mastra"
 

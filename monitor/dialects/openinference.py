@@ -11,16 +11,16 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar, cast
 
-from monitor.model import Citation
-from monitor.reading.attributes import REDACTED, Item, flattened, is_mapping, is_sequence, mapping, text, visible
-from monitor.reading.convention import Convention, Setup, Table
-from monitor.reading.documents import Documents, documents, ranked
-from monitor.reading.json_text import parse, unwrap
-from monitor.reading.messages import Said, heard, said
-from monitor.reading.payload import Answered, Asked, answered, asked, tidy
-from monitor.reading.reprs import literal
-from monitor.reading.runs import prompt, tool_result
-from monitor.spans import Attributes, AttributeValue, Role, Span, Step
+from monitor.extract.attributes import REDACTED, Item, flattened, is_mapping, is_sequence, mapping, text, visible
+from monitor.extract.chain_io import Answered, Asked, answered, asked, tidy
+from monitor.extract.convention import Convention, Setup, Table
+from monitor.extract.documents import Documents, documents, ranked
+from monitor.extract.json_text import parse, unwrap
+from monitor.extract.messages import Said, heard, said
+from monitor.extract.operations import prompt, tool_result
+from monitor.extract.reprs import literal
+from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
+from monitor.model.turns import Citation
 
 NAME = "openinference"
 

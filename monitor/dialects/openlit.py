@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from monitor.dialects import genai
-from monitor.reading.attributes import flattened, is_mapping, is_sequence, text
-from monitor.reading.convention import Convention, Setup
-from monitor.reading.documents import documents
-from monitor.reading.messages import Said, before_last_user, conversation, heard, role_of, said
-from monitor.reading.payload import answered, tidy
-from monitor.reading.reprs import literal
-from monitor.reading.runs import called, decoded, maker, question
-from monitor.spans import Attributes, AttributeValue, Role, Span, Step
+from monitor.extract import genai
+from monitor.extract.attributes import flattened, is_mapping, is_sequence, text
+from monitor.extract.chain_io import answered, tidy
+from monitor.extract.convention import Convention, Setup
+from monitor.extract.documents import documents
+from monitor.extract.messages import Said, before_last_user, conversation, heard, role_of, said
+from monitor.extract.operations import called, decoded, maker, question
+from monitor.extract.reprs import literal
+from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 
 NAME = "openlit"
 

@@ -10,16 +10,15 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from monitor.dialects import genai
-from monitor.reading import identity
-from monitor.reading.attributes import Item, flattened, is_mapping, text
-from monitor.reading.convention import Convention, Setup, Table
-from monitor.reading.json_text import unwrap
-from monitor.reading.messages import Said, heard, said
-from monitor.reading.naming import component
-from monitor.reading.payload import tidy
-from monitor.reading.runs import Value, decoded, told
-from monitor.spans import Attributes, AttributeValue, Role, Span, Step
+from monitor.extract import genai, session_and_user
+from monitor.extract.attributes import Item, flattened, is_mapping, text
+from monitor.extract.chain_io import tidy
+from monitor.extract.component_names import component
+from monitor.extract.convention import Convention, Setup, Table
+from monitor.extract.json_text import unwrap
+from monitor.extract.messages import Said, heard, said
+from monitor.extract.operations import Value, decoded, told
+from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 
 NAME = "openllmetry"
 
@@ -101,8 +100,8 @@ def read(span: Span) -> Step:
     given, made = decoded(text(attributes, *INPUTS)), decoded(text(attributes, *OUTPUTS))
     step = replace(
         step,
-        session_id=step.session_id or identity.session_given(given.value),
-        user_id=step.user_id or identity.user_given(given.value),
+        session_id=step.session_id or session_and_user.session_given(given.value),
+        user_id=step.user_id or session_and_user.user_given(given.value),
     )
     return told(step, _late(_unwrapped(given), made), _unwrapped(made))
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from monitor.dialects import genai
-from monitor.reading.attributes import integer, is_mapping, is_sequence, text
-from monitor.reading.convention import Convention, Setup
-from monitor.reading.documents import documents
-from monitor.reading.json_text import broken_off, unwrap
-from monitor.reading.messages import Said, before_last_user, conversation, heard, said
-from monitor.reading.payload import answered, asked, returned, tidy
-from monitor.spans import Attributes, AttributeValue, Role, Span, Step
+from monitor.extract import genai
+from monitor.extract.attributes import integer, is_mapping, is_sequence, text
+from monitor.extract.chain_io import answered, asked, returned, tidy
+from monitor.extract.convention import Convention, Setup
+from monitor.extract.documents import documents
+from monitor.extract.json_text import broken_off, unwrap
+from monitor.extract.messages import Said, before_last_user, conversation, heard, said
+from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 
 NAME = "pydantic_ai"
 

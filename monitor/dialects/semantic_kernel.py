@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from monitor.dialects import genai
-from monitor.reading.convention import Convention, Setup
-from monitor.spans import AttributeValue, Role, Span, Step
+from monitor.extract import genai
+from monitor.extract.convention import Convention, Setup
+from monitor.model.spans import AttributeValue, Role, Span, Step
 
 NAME = "semantic_kernel"
 

@@ -11,14 +11,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from monitor.dialects import genai
-from monitor.model import Message
-from monitor.reading.attributes import is_sequence, text, visible
-from monitor.reading.convention import Convention, Setup
-from monitor.reading.documents import documents
-from monitor.reading.json_text import unwrap
-from monitor.reading.payload import asked, tidy
-from monitor.spans import Attributes, AttributeValue, Role, Span, Step
+from monitor.extract import genai
+from monitor.extract.attributes import is_sequence, text, visible
+from monitor.extract.chain_io import asked, tidy
+from monitor.extract.convention import Convention, Setup
+from monitor.extract.documents import documents
+from monitor.extract.json_text import unwrap
+from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
+from monitor.model.turns import Message
 
 NAME = "spring_ai"
 

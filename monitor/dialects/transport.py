@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from monitor.reading.convention import Convention, Setup, Table
-from monitor.reading.failure import server_fault
-from monitor.spans import Role, Span, Step
+from monitor.extract.convention import Convention, Setup, Table
+from monitor.extract.failure import server_fault
+from monitor.model.spans import Role, Span, Step
 
 NAME = "transport"
 

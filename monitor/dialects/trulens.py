@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from monitor.reading.attributes import is_sequence, text
-from monitor.reading.convention import Convention, Setup, Table
-from monitor.reading.documents import documents
-from monitor.reading.failure import class_name
-from monitor.reading.json_text import unwrap
-from monitor.reading.naming import component
-from monitor.reading.runs import Value, decoded, question, told
-from monitor.spans import Attributes, Role, Span, Step
+from monitor.extract.attributes import is_sequence, text
+from monitor.extract.component_names import component
+from monitor.extract.convention import Convention, Setup, Table
+from monitor.extract.documents import documents
+from monitor.extract.failure import class_name
+from monitor.extract.json_text import unwrap
+from monitor.extract.operations import Value, decoded, question, told
+from monitor.model.spans import Attributes, Role, Span, Step
 
 NAME = "trulens"
 

@@ -10,11 +10,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from monitor.reading.attributes import is_mapping
-from monitor.reading.convention import Convention, Setup, Table
-from monitor.reading.documents import Documents, documents
-from monitor.reading.json_text import unwrap
-from monitor.spans import AttributeValue, Event, Role, Span, Step
+from monitor.extract.attributes import is_mapping
+from monitor.extract.convention import Convention, Setup, Table
+from monitor.extract.documents import Documents, documents
+from monitor.extract.json_text import unwrap
+from monitor.model.spans import AttributeValue, Event, Role, Span, Step
 
 NAME = "vector_db"
 

@@ -1,1 +1,1 @@
-"""What a metric is, how a judge is asked, and how its replies are read."""
+"""A turn and a rubric become a finding: what is asked, of whom, how it is read; which turns is for `stages`."""

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from itertools import islice
 
 from monitor.errors import UnreadableReply
-from monitor.judging import reply as replies
-from monitor.judging.claims import claims
-from monitor.judging.front_matter import MetricSettings
-from monitor.judging.plain_text import read_yes_no
-from monitor.judging.prompt_file import PromptFile
-from monitor.judging.quoting import CONTEXT_TRUNCATED, clean, fence
-from monitor.judging.sentences import split
-from monitor.judging.verdicts import SUPPORTED, UNSUPPORTED
-from monitor.judging.windows import Nearness, pieces
-from monitor.model import ChatMessage, Detail, Finding, Reason, Reply, Rubric, Turn
+from monitor.judging.prompt.file import PromptFile
+from monitor.judging.prompt.front_matter import MetricSettings
+from monitor.judging.prompt.passages import Nearness, pieces
+from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED, clean, fence
+from monitor.judging.reply import json_reply
+from monitor.judging.reply.findings import SUPPORTED, UNSUPPORTED
+from monitor.judging.reply.plain_text import read_yes_no
+from monitor.model.turns import ChatMessage, Detail, Finding, Reason, Reply, Rubric, Turn
+from monitor.text.claims import claims
+from monitor.text.sentences import split
 
 _LEAST_MASS = 0.5
 _EVEN = 0.5
@@ -107,7 +107,7 @@ class ClaimMetric:
             return Reason.REFUSED
         if reply.alternatives:
             return _probability(reply.alternatives)
-        return read_yes_no(replies.spoken(reply), self.settings.defect).score or 0.0
+        return read_yes_no(json_reply.spoken(reply), self.settings.defect).score or 0.0
 
     def conclude(self, asked: Sequence[Question], supports: Sequence[float | Reason]) -> Finding | Reason:
         """Return the worst sentence's best support; a reason when a question was refused or filtered."""

@@ -14,9 +14,9 @@ from types import MappingProxyType
 from monitor.errors import Rejected, UnreadableReply
 from monitor.judging import injection
 from monitor.judging.claim_metric import ClaimMetric, Question
-from monitor.judging.quoting import CONTEXT_TRUNCATED, fit, tokens
-from monitor.judging.together import together
-from monitor.model import ChatMessage, Exchange, Finding, Reason, Reply, Turn
+from monitor.judging.concurrently import together
+from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED, fit, tokens
+from monitor.model.turns import ChatMessage, Exchange, Finding, Reason, Reply, Turn
 from monitor.ports import Judge, Metric
 
 MOST_CALLS = 4

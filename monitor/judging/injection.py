@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from monitor.judging.verdicts import JUDGE_INJECTION
-from monitor.model import Turn
+from monitor.judging.reply.findings import JUDGE_INJECTION
+from monitor.model.turns import Turn
 
 PROMPT_INJECTION = "prompt_injection"
 """Flag: the judged text gives orders to a model."""

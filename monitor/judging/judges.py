@@ -16,8 +16,8 @@ from typing import Self
 
 from monitor.errors import Retryable
 from monitor.judging.dialogue import Answer, converse, joined
-from monitor.judging.pacing import PacedJudge
-from monitor.model import Finding, JudgeVersion, Reason, Spend, Turn
+from monitor.judging.endpoint.pacing import PacedJudge
+from monitor.model.turns import Finding, JudgeVersion, Reason, Spend, Turn
 from monitor.ports import Metric
 
 FALLBACK_JUDGE = "fallback_judge"

@@ -1,1 +1,1 @@
-"""The verbs of the pipeline: each module turns values into values and has one tick or worker around that."""
+"""The verbs of the pipeline, a file each, one tick or worker around values; stages never call each other."""

@@ -14,10 +14,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from monitor.errors import Permanent, Retryable
+from monitor.model.trends import Alert, AlertState, Notification
 from monitor.ports import Channel
-from monitor.settings import AlertSettings
+from monitor.settings.tree import AlertSettings
 from monitor.stores import AlertStore
-from monitor.trends import Alert, AlertState, Notification
 
 log = logging.getLogger(__name__)
 

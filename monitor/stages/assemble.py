@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from monitor.assembly.duplicates import twins
 from monitor.assembly.join import join
-from monitor.assembly.reading import Reading, read
-from monitor.assembly.twins import twins
-from monitor.model import Turn
+from monitor.assembly.trace_turns import Reading, read
+from monitor.model.spans import Assembly, StoredFragment, Trace
+from monitor.model.turns import Turn
 from monitor.ports import Decoder, Dialect
-from monitor.settings import AssembleSettings
-from monitor.spans import Assembly, StoredFragment, Trace
+from monitor.settings.tree import AssembleSettings
 from monitor.stores import Extent, SpanStore, TurnStore
 
 log = logging.getLogger(__name__)

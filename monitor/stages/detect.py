@@ -13,12 +13,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from monitor.judge_change import Bridge, bridges
-from monitor.model import OpinionKind
-from monitor.regressions import Detection, Family, detect
-from monitor.settings import DetectSettings
+from monitor.detection.judge_change import Bridge, bridges
+from monitor.detection.regressions import Detection, Family, detect
+from monitor.model.trends import Alert, AlertState, Baseline, Regression, Rollup, Series
+from monitor.model.turns import OpinionKind
+from monitor.settings.tree import DetectSettings
 from monitor.stores import AlertStore, OpinionStore, SeriesStore
-from monitor.trends import Alert, AlertState, Baseline, Regression, Rollup, Series
 
 _MEMORY = timedelta(days=30)
 """How far before the horizon replay begins; evidence of longer ago has long been forgotten by the meter."""

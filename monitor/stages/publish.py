@@ -8,11 +8,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from monitor.errors import MonitorError, Paused, Permanent
+from monitor.model.trends import Alert, AlertState, Rollup, Series, Sums
 from monitor.ports import Publisher
 from monitor.statistics.rates import wilson_rate
 from monitor.stores import AlertStore
 from monitor.telemetry import Gauge
-from monitor.trends import Alert, AlertState, Rollup, Series, Sums
 
 GAUGES: Mapping[str, str] = {
     "defect_ratio": "Share of judged turns that are defects, over the last closed hour or 24 hours",

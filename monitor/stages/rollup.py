@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from monitor.model import Rubric
-from monitor.settings import RollupSettings
+from monitor.model.turns import Rubric
+from monitor.settings.tree import RollupSettings
 from monitor.stores import SeriesStore, Window
 
 _BATCH = 24

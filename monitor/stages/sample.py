@@ -5,24 +5,17 @@ A need that a turn does not meet is recorded for every turn, sampled or not: cov
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from monitor.model import Job, Reason, Rubric, Sampling, Turn, Unscored
+from monitor.judging.needs import unmet
+from monitor.model.turns import Job, Rubric, Sampling, Turn, Unscored
 from monitor.ports import Proxy
-from monitor.settings import SampleSettings
+from monitor.settings.tree import SampleSettings
+from monitor.statistics.draw import unit
 from monitor.stores import JobStore, TurnStore
-
-_NEEDS = (
-    ("query", Reason.NO_QUERY),
-    ("response", Reason.NO_RESPONSE),
-    ("citations", Reason.NO_CONTEXT),
-    ("ground_truth", Reason.NO_GROUND_TRUTH),
-    ("relevant_ids", Reason.NO_GROUND_TRUTH),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,21 +60,6 @@ def tick(
             return len(decided)
         store.record_samplings([decide(turn, rubrics, settings=settings, proxy=proxy, now=now) for turn in fresh])
         decided.update(turn.turn_id for turn in fresh)
-
-
-def unit(trace_id: str, salt: str) -> float:
-    """Return the place of a trace in [0, 1): uniform, and unrelated between two salts.
-
-    Turns of one trace are in the sample together.
-
-    >>> unit("4bf92f3577b34da6a3ce929d0e0e4736", "rag-monitor")
-    0.1254152142159336
-    """
-    # blake2b takes a key of up to 64 bytes; a salt may be longer.
-    key = hashlib.blake2b(salt.encode(), digest_size=32).digest()
-    digest = hashlib.blake2b(trace_id.encode(), key=key, digest_size=8).digest()
-    # 53 bits are what a float holds exactly, so 1.0 cannot come of rounding.
-    return (int.from_bytes(digest, "big") >> 11) / (1 << 53)
 
 
 def uniform(turn: Turn, settings: SampleSettings, proxy: float | None) -> Draw:  # noqa: ARG001 -- other designs use it
@@ -129,20 +107,3 @@ def decide(
         proxy_version=proxy.version if proxy else "",
         decided_at=now,
     )
-
-
-def unmet(turn: Turn, rubric: Rubric) -> Reason | None:
-    """Return the first of the rubric's needs that `turn` does not meet; None when it meets them all."""
-    has = {
-        "query": _filled(turn.query),
-        "response": _filled(turn.response),
-        # Documents of which only ids or scores were captured ground nothing.
-        "citations": any(_filled(citation.content) for citation in turn.citations or ()),
-        "ground_truth": _filled(turn.ground_truth),
-        "relevant_ids": turn.relevant_ids is not None,
-    }
-    return next((reason for need, reason in _NEEDS if need in rubric.needs and not has[need]), None)
-
-
-def _filled(text: str | None) -> bool:
-    return bool(text and text.strip())

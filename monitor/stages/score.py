@@ -18,15 +18,15 @@ from typing import Protocol
 
 from monitor.errors import ConfigError, Paused, RateLimited, Retryable, StoreUnavailable, TimedOut, Unusable
 from monitor.judging.dialogue import MOST_CALLS, Answer
+from monitor.judging.endpoint.pacing import PATIENCE
 from monitor.judging.judges import Judges
-from monitor.judging.pacing import PATIENCE
-from monitor.model import Exchange, Job, Outcome, Reason, Spend, Turn, Verdict
+from monitor.model.turns import Exchange, Job, Outcome, Reason, Spend, Turn, Verdict
 from monitor.ports import Clock, Metric
-from monitor.settings import BudgetSettings, ScoreSettings, SteadinessSettings
-from monitor.stages.ledger import Ledger
-from monitor.stages.settling import Settler, pause, unbroken
-from monitor.stages.steadiness import Steadiness
-from monitor.stages.underway import UnderWay
+from monitor.scoring.budget import Ledger
+from monitor.scoring.in_flight import UnderWay
+from monitor.scoring.outcomes import Settler, pause, unbroken
+from monitor.scoring.second_opinions import Steadiness
+from monitor.settings.tree import BudgetSettings, ScoreSettings, SteadinessSettings
 from monitor.stores import JobStore, LeaseStore, OpinionStore, SpendStore, TurnStore
 from monitor.telemetry import Gauge
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 import orjson
 from sqlalchemy import BigInteger, Dialect, Double, Integer, Text, TypeDecorator
 
-from monitor.spans import EPOCH
+from monitor.model.spans import EPOCH
 
 MAX_COUNT = 10**12
 """Larger counts are a sender's mistake; cut there, nine million of them still add up within 64 bits."""

@@ -19,9 +19,9 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from monitor.errors import ConfigError, StoreUnavailable
-from monitor.store.failures import unavailable
-from monitor.store.turnstile import Turnstile
-from monitor.store.write_ahead import LIMIT, WriteAheadLog
+from monitor.store.driver_errors import unavailable
+from monitor.store.fair_lock import Turnstile
+from monitor.store.wal import LIMIT, WriteAheadLog
 
 _ALLOWED = "allowed: sqlite:///path/of/file.db and postgresql+psycopg://user:password@host:5432/database"
 _BEGIN = "sqlite_begin"

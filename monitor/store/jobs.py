@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, case, delete, func, null, select, tuple_, update
 
-from monitor.model import Job, Outcome, Sampling, Unscored, Verdict
-from monitor.store import windows
+from monitor.model.turns import Job, Outcome, Sampling, Unscored, Verdict
+from monitor.store import changed_windows
 from monitor.store.columns import label
 from monitor.store.outcome_rows import exchange_row, job_from, job_row, outcome_from, outcome_row
 from monitor.store.tables import exchanges, jobs, outcomes, turns
@@ -306,7 +306,7 @@ def _write(
 
 
 def _mark(connection: Connection, held: Iterable[_Held], *, length: timedelta) -> None:
-    windows.mark(connection, [(h.app, h.environment, h.started_at) for h in held], length=length)
+    changed_windows.mark(connection, [(h.app, h.environment, h.started_at) for h in held], length=length)
 
 
 def _key(job: Job) -> tuple[str, str, str]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from sqlalchemy import Connection, and_, func, literal_column, select
 
-from monitor.model import Job, JudgeChange, JudgeVersion, Opinion, OpinionKind, Verdict
+from monitor.model.turns import Job, JudgeChange, JudgeVersion, Opinion, OpinionKind, Verdict
 from monitor.store.columns import json_text, label
 from monitor.store.outcome_rows import outcome_from
 from monitor.store.tables import exchanges, judge_versions, outcomes

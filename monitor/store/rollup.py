@@ -15,13 +15,13 @@ from typing import TypeAlias
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Row, and_, case, cast, delete, func, literal, select
 
-from monitor.model import Rubric
+from monitor.model.trends import Rollup, Series, Sums
+from monitor.model.turns import Rubric
 from monitor.store.columns import label
 from monitor.store.series import rollup_row
 from monitor.store.tables import changed_windows, jobs, outcomes, rollups, rubrics, turns
 from monitor.store.upsert import insert
 from monitor.stores import Window
-from monitor.trends import Rollup, Series, Sums
 
 _Cell: TypeAlias = tuple[str, str, str]
 """release, metric, rubric_id."""

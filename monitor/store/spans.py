@@ -8,7 +8,7 @@ from typing import cast
 
 from sqlalchemy import Connection, and_, exists, func, or_, select, text
 
-from monitor.spans import Fragment, Signal, StoredFragment
+from monitor.model.spans import Fragment, Signal, StoredFragment
 from monitor.store.columns import microseconds
 from monitor.store.tables import spans, unassembled
 

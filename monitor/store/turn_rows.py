@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 import orjson
 from sqlalchemy import Row
 
-from monitor.model import Citation, Message, Turn
+from monitor.model.turns import Citation, Message, Turn
 from monitor.store.columns import clean, json_text
 
 Cell: TypeAlias = object

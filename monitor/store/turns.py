@@ -10,9 +10,9 @@ from typing import TypeVar
 import orjson
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, case, delete, or_, select, update
 
-from monitor.model import Turn
-from monitor.spans import Assembly
-from monitor.store import windows
+from monitor.model.spans import Assembly
+from monitor.model.turns import Turn
+from monitor.store import changed_windows
 from monitor.store.columns import json_text, label
 from monitor.store.tables import jobs, outcomes, spans, traces, turn_texts, turns, unassembled
 from monitor.store.turn_rows import cleaned, turn_from, turn_row, turn_text_row
@@ -58,7 +58,7 @@ def replace(connection: Connection, assemblies: Sequence[Assembly], *, now: date
     before = [known[i][1] for i in known if i not in kept]
     moments = [(k.app, k.environment, k.started_at) for k in before]
     moments += [(label(t.app), label(t.environment), t.started_at) for t in written.values()]
-    windows.mark(connection, moments, length=length)
+    changed_windows.mark(connection, moments, length=length)
 
 
 def turn(connection: Connection, turn_id: str) -> Turn | None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine
 
-from monitor.model import (
+from monitor.model.spans import Assembly, Fragment
+from monitor.model.turns import (
     Citation,
     Detail,
     Exchange,
@@ -24,9 +25,8 @@ from monitor.model import (
     Verdict,
     turn_id,
 )
-from monitor.spans import Assembly, Fragment
 from monitor.store.migration import migrate
-from monitor.store.sql import open_store
+from monitor.store.sql_store import open_store
 from monitor.store.tables import metadata
 from monitor.stores import Store
 

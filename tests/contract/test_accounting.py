@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.model import Exchange, Finding, Reason, Turn, Unscored, Verdict
+from monitor.model.trends import Sums
+from monitor.model.turns import Exchange, Finding, Reason, Turn, Unscored, Verdict
 from monitor.stores import Store
-from monitor.trends import Sums
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Make

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.errors import StoreUnavailable
+from monitor.model.trends import Alert, AlertState, Notification, Regression, Series
 from monitor.stores import Store
-from monitor.trends import Alert, AlertState, Notification, Regression, Series
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Make

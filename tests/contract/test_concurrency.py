@@ -17,9 +17,9 @@ import pytest
 from deadline import wait_until
 from sqlalchemy import Connection, create_engine, text
 
-from monitor.spans import Assembly
+from monitor.model.spans import Assembly
 from monitor.store import migration, spans
-from monitor.store.sql import open_store
+from monitor.store.sql_store import open_store
 from monitor.stores import Store
 
 if TYPE_CHECKING:
@@ -168,7 +168,9 @@ def test_fragment_on_its_way(store: Store, migrated_url: str, make: Make) -> Non
 
 def test_processes_on_an_empty_database(store_url: str) -> None:
     """Processes that start at once on an empty database all come up, over and over."""
-    program = "import sys; from monitor.store.sql import open_store; s = open_store(sys.argv[1]); s.check(); s.close()"
+    program = (
+        "import sys; from monitor.store.sql_store import open_store; s = open_store(sys.argv[1]); s.check(); s.close()"
+    )
     for number in range(3):
         url = f"{store_url}.{number}" if store_url.startswith("sqlite") else store_url
         running = [

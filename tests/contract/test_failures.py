@@ -18,7 +18,7 @@ from sqlalchemy import create_engine, event, text
 from sqlalchemy.pool import Pool
 
 from monitor.errors import StoreUnavailable
-from monitor.store.sql import open_store
+from monitor.store.sql_store import open_store
 from monitor.stores import Store
 
 if TYPE_CHECKING:
@@ -152,8 +152,8 @@ def test_killed_writer(store: Store, migrated_url: str) -> None:
 import sys
 from datetime import UTC, datetime
 from hashlib import blake2b
-from monitor.spans import Fragment
-from monitor.store.sql import open_store
+from monitor.model.spans import Fragment
+from monitor.store.sql_store import open_store
 
 store, number = open_store(sys.argv[1]), 0
 while True:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from monitor.spans import Assembly
+from monitor.model.spans import Assembly
 from monitor.stores import Backlog, Store
 
 if TYPE_CHECKING:

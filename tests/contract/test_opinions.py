@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from monitor.model import JudgeChange, JudgeVersion, Opinion, OpinionKind
+from monitor.model.turns import JudgeChange, JudgeVersion, Opinion, OpinionKind
 from monitor.stores import Store
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.errors import ConfigError
-from monitor.model import Exchange, Reason, Rubric
-from monitor.store.sql import open_store
+from monitor.model.trends import Baseline, Series, Sums
+from monitor.model.turns import Exchange, Reason, Rubric
+from monitor.store.sql_store import open_store
 from monitor.stores import Store
-from monitor.trends import Baseline, Series, Sums
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Make

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from monitor.spans import Assembly
+from monitor.model.spans import Assembly
 from monitor.stores import Store
 
 if TYPE_CHECKING:

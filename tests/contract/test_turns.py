@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy.exc import StatementError
 
-from monitor.model import Citation, Message, Reason
-from monitor.spans import Assembly
+from monitor.model.spans import Assembly
+from monitor.model.turns import Citation, Message, Reason
 from monitor.stores import Store
 
 if TYPE_CHECKING:

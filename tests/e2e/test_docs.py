@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from monitor import plugins, settings
+from monitor import plugins
+from monitor.settings import tree as settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = (*sorted(ROOT.glob("[A-Z]*.md")), *sorted(ROOT.glob("docs/**/*.md")))

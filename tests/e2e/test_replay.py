@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor.model import Unscored
-from monitor.store.sql import SqlStore, open_store
+from monitor.model.turns import Unscored
+from monitor.store.sql_store import SqlStore, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

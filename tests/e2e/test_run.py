@@ -21,9 +21,9 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from collectors import _otlp
-from monitor.model import Verdict
-from monitor.store.sql import open_store
+from monitor.model.turns import Verdict
+from monitor.payloads.otlp.fragments import decode_otlp
+from monitor.store.sql_store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Tracer
 
-    from monitor.model import Outcome, Turn
-    from monitor.store.sql import SqlStore
+    from monitor.model.turns import Outcome, Turn
+    from monitor.store.sql_store import SqlStore
     from tests.e2e.conftest import Command, Lines, Monitor, Start
 
 STORE = "sqlite:///monitor.db"
@@ -215,7 +215,7 @@ def spans(command: Command) -> Counter[tuple[str, str]]:
     for first in range(0, len(traces), 200):
         for fragments in store.fragments(sorted(set(traces[first : first + 200]))).values():
             for stored in fragments:
-                found.update((span.trace_id, span.span_id) for span in _otlp.decode(stored.fragment).spans)
+                found.update((span.trace_id, span.span_id) for span in decode_otlp(stored.fragment).spans)
     store.close()
     return found
 

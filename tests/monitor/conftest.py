@@ -8,10 +8,10 @@ import pytest
 
 from monitor import plugins
 from monitor.assembly.join import join
-from monitor.assembly.reading import Reading, read
-from monitor.model import Turn
+from monitor.assembly.trace_turns import Reading, read
+from monitor.model.spans import Attributes, AttributeValue, Decoded, Event, LogRecord, Span
+from monitor.model.turns import Turn
 from monitor.ports import Dialect
-from monitor.spans import Attributes, AttributeValue, Decoded, Event, LogRecord, Span
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 BEGAN = 1_772_366_400_000_000_000

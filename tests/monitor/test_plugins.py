@@ -7,7 +7,7 @@ from monitor.plugins import kinds, load
 
 
 def test_kinds_are_the_public_files() -> None:
-    """A file is a kind; a leading underscore is not."""
+    """A file or folder is a kind; a leading underscore is not."""
     known = kinds("collectors")
     assert {"file", "otlp_http", "otlp_grpc"} <= set(known)
     assert not [kind for kind in known if kind.startswith("_")]
@@ -19,10 +19,3 @@ def test_unknown_kind_lists_the_known_ones() -> None:
         ConfigError, match=r"^collectors\[1\]\.kind: no collector 'otlp'; known: .*otlp_grpc, otlp_http"
     ):
         load("collectors", "otlp", "collectors[1].kind")
-
-
-def test_exporter_is_for_apps() -> None:
-    """The in-process exporter is a public file of the collectors and no kind; the error says what it is."""
-    assert "exporter" not in kinds("collectors")
-    with pytest.raises(ConfigError, match=r"^collectors\[0\]\.kind: 'exporter' runs inside an app.*; known: .*file"):
-        load("collectors", "exporter", "collectors[0].kind")

@@ -76,7 +76,7 @@ def test_metadata_names_the_command(wheel: Path) -> None:
         (info,) = {name.partition("/")[0] for name in archive.namelist() if ".dist-info/" in name}
         scripts = archive.read(f"{info}/entry_points.txt").decode()
         metadata = archive.read(f"{info}/METADATA").decode()
-    assert "rag-monitor = monitor.cli:main" in scripts
+    assert "rag-monitor = monitor.cli.main:main" in scripts
     assert "\nLicense-Expression: Apache-2.0\n" in metadata
     assert f"{info}/licenses/LICENSE" in names(wheel)
 
@@ -115,7 +115,7 @@ def test_check_refuses_a_shadowing_distribution(installed: Installed, tmp_path: 
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: server-monitor\nVersion: 1.0\n")
     (info / "top_level.txt").write_text("monitor\n")
-    calls = "sys.argv = ['rag-monitor', 'check']; from monitor.cli import main; main()"
+    calls = "sys.argv = ['rag-monitor', 'check']; from monitor.cli.main import main; main()"
     code = f"import sys; sys.path.append({str(other)!r}); {calls}"
     done = installed.run(installed.python, "-c", code, folder=tmp_path)
     assert 1 == done.returncode

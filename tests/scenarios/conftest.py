@@ -20,8 +20,8 @@ from deadline import wait_until
 from loopback import free_port
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collectors import _otlp
-from monitor.store.sql import open_store
+from monitor.payloads.otlp.fragments import decode_otlp
+from monitor.store.sql_store import open_store
 
 if TYPE_CHECKING:
     import subprocess
@@ -175,7 +175,7 @@ def count_spans(url: str) -> dict[tuple[str, str], int]:
         for at in range(0, len(traces), 500):
             for fragments in store.fragments(traces[at : at + 500]).values():
                 for one in fragments:
-                    for span in _otlp.decode(one.fragment).spans:
+                    for span in decode_otlp(one.fragment).spans:
                         key = span.trace_id, span.span_id
                         found[key] = found.get(key, 0) + 1
         return found

@@ -11,14 +11,14 @@ import pytest
 from deadline import wait_until
 from loopback import free_port
 
-from monitor.store.sql import open_store
+from monitor.store.sql_store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from monitor.store.sql import SqlStore
-    from monitor.trends import Rollup
+    from monitor.model.trends import Rollup
+    from monitor.store.sql_store import SqlStore
     from tests.scenarios.conftest import Monitor, StartMonitor
 
 HOUR = timedelta(hours=1)

@@ -89,6 +89,6 @@ def test_broker_that_hangs_up(monitor: StartMonitor, broker: int) -> None:
     log = running.log.read_text()
     told = [line for line in log.splitlines() if " WARNING " in line or " ERROR " in line]
     assert 1 == len(told), log
-    assert "collectors._kafka_status: kafka: broker: " in told[0]
+    assert "collectors.kafka.status: kafka: broker: " in told[0]
     assert "s3cr3t-word" not in log
     assert "Traceback" not in log

@@ -10,7 +10,7 @@ from deadline import wait_until
 from loopback import free_port
 from prometheus_client.parser import text_string_to_metric_families
 
-from monitor.collector_metrics import METRICS
+from monitor.runtime.collector_metrics import METRICS
 from monitor.stages.publish import GAUGES
 from monitor.stages.score import BUDGET_GAUGES, COUNTERS
 

@@ -75,7 +75,9 @@ def trouble(
     assert grpc.StatusCode.UNAVAILABLE == call(running, over_grpc)
     assert 200 == running.ask(running.web, "GET", "/healthz").status
     assert f'rag_monitor_intake_failed_total{{reason="{reason}"}}' in running.metrics()
-    assert 1 == len([line for line in running.log.read_text().splitlines() if "WARNING monitor.intake: " in line])
+    assert 1 == len(
+        [line for line in running.log.read_text().splitlines() if "WARNING monitor.runtime.intake: " in line]
+    )
     end()
     wait_until(lambda: running.post(over_http).status == 200, "the store to take it", seconds=30)
     assert grpc.StatusCode.OK == call(running, over_grpc)
@@ -165,7 +167,7 @@ def test_read_only_disk_at_the_start(run_to_its_end: RunToItsEnd, unshare: str, 
 DISK = """
 import sys
 from pathlib import Path
-from monitor.store.failures import of_disk
+from monitor.store.driver_errors import of_disk
 disk, ballast = Path(sys.argv[1]), int(sys.argv[2])
 if ballast:
     Path(disk, "ballast").write_bytes(bytes(ballast))

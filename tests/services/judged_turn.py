@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from monitor.model import Citation, Turn
+from monitor.model.turns import Citation, Turn
 
 ASKED_AT = datetime(2026, 3, 4, 10, 0, tzinfo=UTC)
 

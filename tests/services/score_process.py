@@ -9,14 +9,14 @@ from datetime import timedelta
 
 from judged_turn import ASKED_AT
 
-from monitor.judging.client import OpenAIJudge
+from monitor.judging.endpoint.client import OpenAIJudge
+from monitor.judging.endpoint.pacing import PacedJudge
+from monitor.judging.endpoint.prices import Price
 from monitor.judging.judges import Judges
-from monitor.judging.metric import load_all
-from monitor.judging.pacing import PacedJudge
-from monitor.judging.prices import Price
-from monitor.settings import BudgetSettings, ScoreSettings, SteadinessSettings
+from monitor.judging.prompt_metric import load_all
+from monitor.settings.tree import BudgetSettings, ScoreSettings, SteadinessSettings
 from monitor.stages.score import Scorer
-from monitor.store.sql import open_store
+from monitor.store.sql_store import open_store
 
 CONCURRENCY = 8
 

@@ -20,17 +20,19 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka_service import KafkaBroker, TopicFactory
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collectors import _otlp, _turns, kafka
+from collectors.kafka import collector as kafka
 from monitor.errors import StoreUnavailable
-from monitor.intake import Intake
-from monitor.model import Turn
-from monitor.settings import IntakeSettings
-from monitor.spans import Fragment, Span
-from monitor.store.sql import SqlStore
+from monitor.model.spans import Fragment, Span
+from monitor.model.turns import Turn
+from monitor.payloads.otlp.fragments import decode_otlp
+from monitor.payloads.turn_records.fragments import decode_turns
+from monitor.runtime.intake import Intake
+from monitor.settings.tree import IntakeSettings
+from monitor.store.sql_store import SqlStore
 
 if TYPE_CHECKING:
-    from collectors._kafka_python import Record
-    from collectors._kafka_status import KafkaStats
+    from collectors.kafka.client_types import Record
+    from collectors.kafka.status import KafkaStats
     from monitor.ports import SpanStore
 
 QUICK: Mapping[str, object] = {
@@ -198,7 +200,7 @@ class Scene:
 
     def spans(self) -> list[Span]:
         """Return the spans in the store; one that was stored twice shows twice."""
-        return [span for fragment in self.fragments() for span in _otlp.decode(fragment).spans]
+        return [span for fragment in self.fragments() for span in decode_otlp(fragment).spans]
 
     def traces(self) -> list[int]:
         """Return the trace ids of `spans` as numbers, each once, in order."""
@@ -210,7 +212,7 @@ class Scene:
 
     def turns(self) -> list[Turn]:
         """Return the turns in the store that came as such."""
-        return [turn for one in self.fragments() if one.signal == "turns" for turn in _turns.decode(one).turns]
+        return [turn for one in self.fragments() if one.signal == "turns" for turn in decode_turns(one).turns]
 
 
 @pytest.fixture

@@ -12,15 +12,15 @@ import sys
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from monitor.intake import Intake
-from monitor.settings import IntakeSettings
-from monitor.store.sql import open_store
+from monitor.runtime.intake import Intake
+from monitor.settings.tree import IntakeSettings
+from monitor.store.sql_store import open_store
 
 
 async def main(settings: str, database: str) -> None:
     """Serve until SIGTERM, then print the last numbers."""
     # After the modules to hide are hidden.
-    from collectors import kafka  # noqa: PLC0415
+    from collectors.kafka import collector as kafka  # noqa: PLC0415
 
     logging.basicConfig(
         level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"

@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING
 from deadline import wait_until
 from loopback import free_port
 
-from collectors import kafka, otlp_http
-from monitor.intake import Intake
-from monitor.settings import IntakeSettings
+from collectors.kafka import collector as kafka
+from collectors.otlp_http import collector as otlp_http
+from monitor.runtime.intake import Intake
+from monitor.settings.tree import IntakeSettings
 
 if TYPE_CHECKING:
     from guard import Guard
 
-    from monitor.store.sql import SqlStore
+    from monitor.store.sql_store import SqlStore
     from tests.collectors.kafka.conftest import Scene, Switch
 
 Bodies = Callable[[int, int], Sequence[bytes]]
@@ -208,7 +209,7 @@ def test_k06_missing_codec(scene: Scene, bodies: Bodies, guard: Guard, tmp_path:
     wait_until(lambda: last()["failures"], "the records to be reached", seconds=20)
     reason = "compressed records cannot be read (zstd needs zstandard); install rag-monitor[kafka]"
     assert ({"codec": reason}, {"accepted": 5}) == (last()["health"], last()["records"])
-    assert f"WARNING collectors._kafka_status kafka: codec: {reason}\n" in log.read_text()
+    assert f"WARNING collectors.kafka.status kafka: codec: {reason}\n" in log.read_text()
     spent = scene.cpu_seconds(process.pid)
     scene.await_committed(topic, 5)
     began = datetime.now(UTC)

@@ -6,9 +6,9 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
-from collectors import kafka
-from collectors._kafka_settings import Topic
-from monitor.settings import duration
+from collectors.kafka import collector as kafka
+from collectors.kafka.settings import Topic
+from monitor.settings.tree import duration
 
 PAGE = Path(__file__).parents[3] / "docs" / "kafka.md"
 

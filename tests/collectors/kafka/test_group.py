@@ -20,16 +20,16 @@ from deadline import wait_until
 from kafka import KafkaProducer
 from kafka_service import KafkaBroker
 
-from collectors import _otlp
-from monitor.store.sql import open_store
+from monitor.payloads.otlp.fragments import decode_otlp
+from monitor.store.sql_store import open_store
 
 if TYPE_CHECKING:
     import subprocess
 
     from guard import Guard
 
-    from tests.collectors.conftest import MakeRequest
     from tests.collectors.kafka.conftest import Scene
+    from tests.services.otlp_service import MakeRequest
 
 PARTITIONS = 3
 SPANS_PER_RECORD = 3
@@ -103,7 +103,7 @@ def times_stored(database: str) -> Counter[int]:
     with closing(open_store(database)) as store:
         traces = store.due(quiet_since=never, open_since=never, limit=1_000_000)
         found = store.fragments(traces)
-    spans = [span for trace in traces for one in found[trace] for span in _otlp.decode(one.fragment).spans]
+    spans = [span for trace in traces for one in found[trace] for span in decode_otlp(one.fragment).spans]
     return Counter(Counter((span.trace_id, span.span_id) for span in spans).values())
 
 

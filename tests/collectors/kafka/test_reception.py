@@ -14,11 +14,11 @@ from deadline import wait_until
 from kafka import KafkaProducer
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from monitor.spans import instant
+from monitor.model.spans import instant
 
 if TYPE_CHECKING:
-    from tests.collectors.conftest import MakeRequest
     from tests.collectors.kafka.conftest import Scene, Switch
+    from tests.services.otlp_service import MakeRequest
 
 
 def records(shared: Path, case: str) -> list[tuple[int, bytes | None, bytes | None]]:

@@ -15,14 +15,15 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from collectors import _otlp, _turns
-from collectors._kafka_record import Reading, read
-from collectors._kafka_settings import Topic
+from collectors.kafka.record import Reading, read
+from collectors.kafka.settings import Topic
 from monitor.errors import Permanent
+from monitor.payloads.otlp.fragments import decode_otlp
+from monitor.payloads.turn_records.fragments import decode_turns
 
 NOW = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
 TURN = b'{"query": "What is the fee?", "response": "12 euros"}'
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parents[2] / "golden" / "otlp"
 TRACES_PB = (GOLDEN / "turn.pb").read_bytes()
 TRACES_JSON = (GOLDEN / "turn.json").read_bytes()
 
@@ -194,9 +195,9 @@ def test_turn_identity() -> None:
     (other,) = reading(TURN, offset=18).fragments
     assert (one.digest, one.trace_id) == (again.digest, again.trace_id)
     assert one.digest != other.digest
-    assert ["chats"] == [turn.app for turn in _turns.decode(one).turns]
+    assert ["chats"] == [turn.app for turn in decode_turns(one).turns]
     (named,) = reading(TURN, topic=Topic(app="desk")).fragments
-    assert ["desk"] == [turn.app for turn in _turns.decode(named).turns]
+    assert ["desk"] == [turn.app for turn in decode_turns(named).turns]
 
 
 @pytest.mark.parametrize(
@@ -219,7 +220,7 @@ def test_partly_rejected() -> None:
     tree["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["traceId"] = ""
     found = reading(json.dumps(tree).encode())
     assert ("accepted", {"trace_id": 1}) == (found.outcome, found.rejected)
-    assert 2 == sum(len(_otlp.decode(fragment).spans) for fragment in found.fragments)
+    assert 2 == sum(len(decode_otlp(fragment).spans) for fragment in found.fragments)
 
 
 @given(st.binary(max_size=300) | st.sampled_from([TRACES_PB, TRACES_JSON, TURN, logs(), metrics()]), st.data())

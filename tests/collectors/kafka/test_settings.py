@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from collectors import kafka
-from collectors._kafka_client import security
-from collectors._kafka_settings import Topic
+from collectors.kafka import collector as kafka
+from collectors.kafka.client import security
+from collectors.kafka.settings import Topic
 from monitor.errors import ConfigError
-from monitor.intake import Intake
-from monitor.settings import IntakeSettings, plugin_config
-from monitor.store.sql import SqlStore
+from monitor.runtime.intake import Intake
+from monitor.settings.tree import IntakeSettings, plugin_config
+from monitor.store.sql_store import SqlStore
 
 SASL: Mapping[str, object] = {"username": "alice", "password": "open sesame"}
 

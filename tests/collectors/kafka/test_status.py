@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from collectors._kafka_record import Reading
-from collectors._kafka_status import Status
+from collectors.kafka.record import Reading
+from collectors.kafka.status import Status
 from monitor.errors import MalformedPayload
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor.spans import AttributeValue, Span
+from monitor.model.spans import AttributeValue, Span
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make, Turns

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.assembly.join import join
-from monitor.spans import Decoded, Trace
+from monitor.model.spans import Decoded, Trace
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make

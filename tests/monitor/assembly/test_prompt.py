@@ -2,9 +2,9 @@
 
 import pytest
 
-from monitor.assembly.context import quoted_documents
-from monitor.assembly.prompt import Question, passages, question, rewrites
-from monitor.model import Citation, Message
+from monitor.assembly.prompt_documents import quoted_documents
+from monitor.assembly.prompt_question import Question, passages, question, rewrites
+from monitor.model.turns import Citation, Message
 
 PUMP = "The warranty covers the pump for two years."
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor.spans import Span
+from monitor.model.spans import Span
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make, Read, Turns

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor.model import Message, turn_id
-from monitor.spans import AttributeValue, instant
+from monitor.model.spans import AttributeValue, instant
+from monitor.model.turns import Message, turn_id
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make, Turns

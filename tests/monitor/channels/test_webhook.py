@@ -18,9 +18,9 @@ import pytest
 
 from monitor.channels.webhook import Config, build
 from monitor.errors import ConfigError, Permanent, Retryable
+from monitor.model.trends import Alert, AlertState, Regression, Series
 from monitor.plugins import load
-from monitor.settings import plugin_config
-from monitor.trends import Alert, AlertState, Regression, Series
+from monitor.settings.tree import plugin_config
 
 BEGAN = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
 SECRET = "hunter2"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from monitor import plugins
 from monitor.dialects import confident, langfuse, langsmith, mlflow, openlit, openllmetry, trulens
-from monitor.spans import AttributeValue, Role
+from monitor.model.spans import AttributeValue, Role
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor import plugins
+from monitor.model.spans import AttributeValue, Role
 from monitor.ports import Dialect
-from monitor.spans import AttributeValue, Role
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make

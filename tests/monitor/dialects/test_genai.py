@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.dialects.genai import DIALECT
-from monitor.model import Citation, Message
-from monitor.spans import Attributes, AttributeValue, Event, Role, Step
+from monitor.model.spans import Attributes, AttributeValue, Event, Role, Step
+from monitor.model.turns import Citation, Message
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make

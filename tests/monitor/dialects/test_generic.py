@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.dialects.generic import DIALECT
-from monitor.model import Message
-from monitor.spans import Attributes, AttributeValue, Role, Step
+from monitor.model.spans import Attributes, AttributeValue, Role, Step
+from monitor.model.turns import Message
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from monitor.model import Turn
-from monitor.spans import AttributeValue, Span
+from monitor.model.spans import AttributeValue, Span
+from monitor.model.turns import Turn
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make, Read

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.dialects.haystack import DIALECT
-from monitor.spans import Role, Step
+from monitor.model.spans import Role, Step
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make

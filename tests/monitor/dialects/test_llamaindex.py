@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.dialects.llamaindex import DIALECT
-from monitor.spans import Role
+from monitor.model.spans import Role
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.dialects.mlflow import DIALECT, ROLES
-from monitor.spans import AttributeValue, Role, Step
+from monitor.model.spans import AttributeValue, Role, Step
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make

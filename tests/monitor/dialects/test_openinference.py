@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.dialects.openinference import DIALECT
-from monitor.model import Citation, Message
-from monitor.spans import Attributes, Role, Step
+from monitor.model.spans import Attributes, Role, Step
+from monitor.model.turns import Citation, Message
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make

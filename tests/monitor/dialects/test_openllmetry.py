@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.dialects.openllmetry import DIALECT
-from monitor.spans import Attributes, AttributeValue, Role, Step
+from monitor.model.spans import Attributes, AttributeValue, Role, Step
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make, Read

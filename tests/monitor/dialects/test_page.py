@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from monitor import plugins
-from monitor.reading.convention import Convention
+from monitor.extract.convention import Convention
 
 PAGE = Path(__file__).parents[3] / "docs" / "dialects.md"
 KINDS = plugins.kinds("dialects")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.dialects.spring_ai import DIALECT
-from monitor.spans import Attributes, Role
+from monitor.model.spans import Attributes, Role
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make

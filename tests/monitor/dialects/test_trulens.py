@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.dialects.trulens import DIALECT, ROLES
-from monitor.spans import Attributes, Role, Step
+from monitor.model.spans import Attributes, Role, Step
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make

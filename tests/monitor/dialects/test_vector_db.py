@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.dialects.vector_db import DIALECT
-from monitor.spans import Attributes, AttributeValue, Role
+from monitor.model.spans import Attributes, AttributeValue, Role
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make, Read

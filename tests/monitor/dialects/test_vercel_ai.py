@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.dialects.vercel_ai import DIALECT
-from monitor.spans import Attributes, Role, Step
+from monitor.model.spans import Attributes, Role, Step
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from judge_server import JudgeServer
 
-from monitor.judging.client import OpenAIJudge
-from monitor.judging.prices import Price
+from monitor.judging.endpoint.client import OpenAIJudge
+from monitor.judging.endpoint.prices import Price
 
 
 @pytest.fixture

@@ -14,14 +14,14 @@ from judge_server import JudgeServer, Step
 from judged_turn import judged_turn
 
 from monitor.errors import TimedOut
-from monitor.judging.client import OpenAIJudge
 from monitor.judging.dialogue import Answer, converse
-from monitor.judging.metric import PromptMetric, load, load_all
-from monitor.judging.pacing import PacedJudge
-from monitor.judging.quoting import CONTEXT_TRUNCATED, fence
-from monitor.model import Citation, Finding, Reason, Turn
-from monitor.settings import JudgeSettings
-from monitor.stages.sample import unmet
+from monitor.judging.endpoint.client import OpenAIJudge
+from monitor.judging.endpoint.pacing import PacedJudge
+from monitor.judging.needs import unmet
+from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED, fence
+from monitor.judging.prompt_metric import PromptMetric, load, load_all
+from monitor.model.turns import Citation, Finding, Reason, Turn
+from monitor.settings.tree import JudgeSettings
 
 pytestmark = pytest.mark.shared
 

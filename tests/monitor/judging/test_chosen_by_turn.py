@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from judged_turn import judged_turn
 
-from monitor.judging.coded import coded
-from monitor.judging.metric import load_all
-from monitor.judging.offline import GroundednessProxy
-from monitor.judging.prompt_file import shipped
-from monitor.model import Rubric, Turn
-from monitor.stages.sample import unmet
+from monitor.judging.coded.lex5 import GroundednessProxy
+from monitor.judging.coded.registry import coded
+from monitor.judging.needs import unmet
+from monitor.judging.prompt.file import shipped
+from monitor.judging.prompt_metric import load_all
+from monitor.model.turns import Rubric, Turn
 
 _IN_CODE = (
     "f1",

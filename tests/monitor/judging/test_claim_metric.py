@@ -10,11 +10,11 @@ from judge_server import JudgeServer, Step, completion, refusal
 from judged_turn import judged_turn
 
 from monitor.errors import Retryable
-from monitor.judging.client import OpenAIJudge
 from monitor.judging.dialogue import Answer, converse
-from monitor.judging.metric import load
-from monitor.judging.quoting import CONTEXT_TRUNCATED
-from monitor.model import Citation, Finding, Reason, Turn
+from monitor.judging.endpoint.client import OpenAIJudge
+from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED
+from monitor.judging.prompt_metric import load
+from monitor.model.turns import Citation, Finding, Reason, Turn
 
 NewJudge = Callable[..., OpenAIJudge]
 EARTH = "The Earth is the third planet from the Sun and the only astronomical object known to harbor life."

@@ -9,12 +9,12 @@ import pytest
 from judge_server import JudgeServer, completion, refusal
 from judged_turn import judged_turn
 
-from monitor.judging.client import OpenAIJudge
+from monitor.judging.coded.lex5 import GroundednessProxy
 from monitor.judging.dialogue import MOST_CALLS, Answer, converse
-from monitor.judging.metric import load, load_all
-from monitor.judging.offline import GroundednessProxy
-from monitor.judging.quoting import CONTEXT_TRUNCATED
-from monitor.model import Finding, Reason, Turn
+from monitor.judging.endpoint.client import OpenAIJudge
+from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED
+from monitor.judging.prompt_metric import load, load_all
+from monitor.model.turns import Finding, Reason, Turn
 
 NewJudge = Callable[..., OpenAIJudge]
 _GOOD = json.dumps({"reason": "r", "score": 4})

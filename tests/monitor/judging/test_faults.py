@@ -13,12 +13,12 @@ from judged_turn import judged_turn
 from openai import OpenAI
 
 from monitor.errors import RateLimited, Retryable, TimedOut, Unusable
-from monitor.judging.client import OpenAIJudge
 from monitor.judging.dialogue import Answer, converse
-from monitor.judging.metric import load_all
-from monitor.judging.prompt_file import shipped
-from monitor.model import Citation, Finding, Message, Reason, Turn
-from monitor.stages.sample import unmet
+from monitor.judging.endpoint.client import OpenAIJudge
+from monitor.judging.needs import unmet
+from monitor.judging.prompt.file import shipped
+from monitor.judging.prompt_metric import load_all
+from monitor.model.turns import Citation, Finding, Message, Reason, Turn
 
 NewJudge = Callable[..., OpenAIJudge]
 TURN = replace(judged_turn("Refunds take 14 days. They are free."), ground_truth="14 days.")

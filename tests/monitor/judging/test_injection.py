@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from judged_turn import judged_turn
 
-from monitor.judging.canary import attacked, canaries
 from monitor.judging.injection import PROMPT_INJECTION, flags, gives_orders, speaks_to_judge
-from monitor.judging.verdicts import JUDGE_INJECTION
-from monitor.model import Citation
+from monitor.judging.reply.findings import JUDGE_INJECTION
+from monitor.judging.trials.canary import attacked, canaries
+from monitor.model.turns import Citation
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from judge_server import JudgeServer, Step, completion, refusal
 from judged_turn import judged_turn
 
 from monitor.errors import Paused, Unusable
-from monitor.judging.client import OpenAIJudge
 from monitor.judging.dialogue import Answer
+from monitor.judging.endpoint.client import OpenAIJudge
+from monitor.judging.endpoint.pacing import PacedJudge
 from monitor.judging.judges import FALLBACK_JUDGE, Judges
-from monitor.judging.metric import load
-from monitor.judging.pacing import PacedJudge
-from monitor.model import Finding, Reason
+from monitor.judging.prompt_metric import load
+from monitor.model.turns import Finding, Reason
 
 NewJudge = Callable[..., OpenAIJudge]
 METRIC = load("relevance", judge_name="openai:judge-1")

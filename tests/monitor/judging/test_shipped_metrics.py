@@ -11,12 +11,12 @@ from judge_server import JudgeServer
 from judged_turn import judged_turn
 
 from monitor.errors import UnreadableReply
-from monitor.judging.client import OpenAIJudge
 from monitor.judging.dialogue import Answer, converse
-from monitor.judging.metric import PromptMetric, load_all
-from monitor.judging.prompt_file import shipped
-from monitor.judging.verdicts import JUDGE_INJECTION
-from monitor.model import Citation, Finding, Reason, Reply, Turn
+from monitor.judging.endpoint.client import OpenAIJudge
+from monitor.judging.prompt.file import shipped
+from monitor.judging.prompt_metric import PromptMetric, load_all
+from monitor.judging.reply.findings import JUDGE_INJECTION
+from monitor.model.turns import Citation, Finding, Reason, Reply, Turn
 
 TURN = replace(
     judged_turn(

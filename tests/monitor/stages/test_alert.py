@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from monitor.errors import Permanent, Retryable
-from monitor.settings import AlertSettings
+from monitor.model.trends import Alert, AlertState, Notification, Regression, Series
+from monitor.settings.tree import AlertSettings
 from monitor.stages import alert as stage
-from monitor.store.sql import SqlStore, open_store
-from monitor.trends import Alert, AlertState, Notification, Regression, Series
+from monitor.store.sql_store import SqlStore, open_store
 
 NOW = datetime(2026, 5, 4, 14, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

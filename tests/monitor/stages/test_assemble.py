@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor.model import Turn
+from monitor.model.spans import Decoded, Fragment, Span, Trace
+from monitor.model.turns import Turn
 from monitor.ports import Dialect
-from monitor.settings import AssembleSettings
-from monitor.spans import Decoded, Fragment, Span, Trace
+from monitor.settings.tree import AssembleSettings
 from monitor.stages.assemble import assemble, tick
-from monitor.store.sql import SqlStore, open_store
+from monitor.store.sql_store import SqlStore, open_store
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make

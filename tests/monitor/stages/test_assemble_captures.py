@@ -15,15 +15,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collectors import _otlp
 from monitor.assembly.join import join
-from monitor.assembly.reading import read
-from monitor.model import Turn
+from monitor.assembly.trace_turns import read
+from monitor.model.spans import Decoded, Fragment
+from monitor.model.turns import Turn
+from monitor.payloads.otlp.fragments import decode_otlp, split_otlp
 from monitor.ports import Dialect
-from monitor.settings import AssembleSettings
-from monitor.spans import Decoded, Fragment
+from monitor.settings.tree import AssembleSettings
 from monitor.stages.assemble import tick
-from monitor.store.sql import open_store
+from monitor.store.sql_store import open_store
 
 pytestmark = pytest.mark.shared
 
@@ -101,7 +101,7 @@ def fragments(folder: Path) -> list[Fragment]:
     found: list[Fragment] = []
     for path in sorted(folder.glob("[0-9]*.pb")):
         signal = "logs" if ".logs." in path.name else "traces"
-        split = _otlp.split(path.read_bytes(), signal, received_at=RECEIVED, encoding="protobuf")
+        split = split_otlp(path.read_bytes(), signal, received_at=RECEIVED, encoding="protobuf")
         found += split.fragments
     return found
 
@@ -120,7 +120,7 @@ def assembled(
                 store,
                 AssembleSettings(batch=batch),
                 now=now,
-                decode=_otlp.decode,
+                decode=decode_otlp,
                 dialects=dialects,
                 hash_user=lambda user: f"h{user}",
             )
@@ -198,7 +198,7 @@ def test_delivering_in_any_way(
     """Order, grouping and repetition of spans and log records make no difference to turns."""
     by_trace: dict[str, list[Decoded]] = {}
     for fragment in fragments(shared / "captures" / capture):
-        by_trace.setdefault(fragment.trace_id, []).append(_otlp.decode(fragment))
+        by_trace.setdefault(fragment.trace_id, []).append(decode_otlp(fragment))
     for trace_id, parts in by_trace.items():
         assert _turns(trace_id, parts, dialects) == _turns(trace_id, _regrouped(parts, random, size), dialects)
 

@@ -11,12 +11,12 @@ from typing import TypeAlias
 
 import pytest
 
-from collectors import _otlp
-from monitor.model import Turn
+from monitor.model.turns import Turn
+from monitor.payloads.otlp.fragments import decode_otlp, split_otlp
 from monitor.ports import Dialect
-from monitor.settings import AssembleSettings
+from monitor.settings.tree import AssembleSettings
 from monitor.stages.assemble import tick
-from monitor.store.sql import SqlStore, open_store
+from monitor.store.sql_store import SqlStore, open_store
 
 pytestmark = pytest.mark.shared
 
@@ -42,9 +42,9 @@ def post(shared: Path, store: SqlStore, dialects: tuple[Dialect, ...]) -> Post:
         at = BEGAN + timedelta(seconds=seconds)
         for name in names:
             body = (shared / "cases" / "payloads" / name).read_bytes()
-            store.append(_otlp.split(body, "traces", received_at=at, encoding="json").fragments)
+            store.append(split_otlp(body, "traces", received_at=at, encoding="json").fragments)
         now = at + timedelta(seconds=61 if settle else 30)
-        tick(store, SETTINGS, now=now, decode=_otlp.decode, dialects=dialects, hash_user=str)
+        tick(store, SETTINGS, now=now, decode=decode_otlp, dialects=dialects, hash_user=str)
         return tuple(store.turns())
 
     return of
@@ -170,13 +170,13 @@ def test_t15_very_long_trace(shared: Path, store: SqlStore, dialects: tuple[Dial
         numbers = range(batch * plan["spans_per_batch"] + 1, (batch + 1) * plan["spans_per_batch"] + 1)
         spans = [_long_trace_span(number, trace_id, root, plan["kinds"]) for number in numbers]
         body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode()
-        store.append(_otlp.split(body, "traces", received_at=BEGAN, encoding="json").fragments)
+        store.append(split_otlp(body, "traces", received_at=BEGAN, encoding="json").fragments)
     began = time.monotonic()
     written = tick(
         store,
         SETTINGS,
         now=BEGAN + timedelta(seconds=61),
-        decode=_otlp.decode,
+        decode=decode_otlp,
         dialects=dialects,
         hash_user=str,
     )

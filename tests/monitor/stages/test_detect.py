@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert
 
-from monitor.model import Job, JudgeVersion, Opinion, OpinionKind
-from monitor.settings import AlertSettings, DetectSettings
+from monitor.display.alert_text import explanation, headline
+from monitor.model.trends import Alert, AlertState, Baseline, Rollup, Series, Sums
+from monitor.model.turns import Job, JudgeVersion, Opinion, OpinionKind
+from monitor.settings.tree import AlertSettings, DetectSettings
 from monitor.stages import alert as alert_stage
 from monitor.stages import detect
 from monitor.store.database import Database
 from monitor.store.series import rollup_row
-from monitor.store.sql import open_store
+from monitor.store.sql_store import open_store
 from monitor.store.tables import rollups
-from monitor.summary import explanation, headline
-from monitor.trends import Alert, AlertState, Baseline, Rollup, Series, Sums
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

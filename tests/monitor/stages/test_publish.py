@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from monitor.errors import Paused, Permanent, Retryable
+from monitor.model.trends import Alert, AlertState, Regression, Rollup, Series, Sums
 from monitor.stages.publish import GAUGES, quality_gauges, tick
 from monitor.statistics.rates import wilson_rate
-from monitor.store.sql import SqlStore, open_store
+from monitor.store.sql_store import SqlStore, open_store
 from monitor.telemetry import Gauge, Telemetry
-from monitor.trends import Alert, AlertState, Regression, Rollup, Series, Sums
 
 NOW = datetime(2026, 5, 4, 12, 20, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from monitor.model import Finding, Job, Outcome, Reason, Rubric, Sampling, Turn, Unscored, Verdict, turn_id
-from monitor.settings import RollupSettings
-from monitor.spans import Assembly
+from monitor.model.spans import Assembly
+from monitor.model.trends import Rollup, Series
+from monitor.model.turns import Finding, Job, Outcome, Reason, Rubric, Sampling, Turn, Unscored, Verdict, turn_id
+from monitor.settings.tree import RollupSettings
 from monitor.stages import rollup
 from monitor.statistics.rates import wilson_rate
-from monitor.store.sql import SqlStore, open_store
+from monitor.store.sql_store import SqlStore, open_store
 from monitor.stores import Window
-from monitor.trends import Rollup, Series
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

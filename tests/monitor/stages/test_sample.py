@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from judged_turn import ASKED_AT, judged_turn
 
-from monitor.judging.offline import Lex5
-from monitor.model import Citation, Reason, Rubric, Sampling, Turn
-from monitor.settings import SampleSettings
-from monitor.spans import Assembly
+from monitor.judging.coded.lex5 import Lex5
+from monitor.model.spans import Assembly
+from monitor.model.turns import Citation, Reason, Rubric, Sampling, Turn
+from monitor.settings.tree import SampleSettings
 from monitor.stages.sample import Draw, decide, tick, unit, unmet
-from monitor.store.sql import SqlStore, open_store
+from monitor.store.sql_store import SqlStore, open_store
 
 NOW = ASKED_AT + timedelta(minutes=1)
 

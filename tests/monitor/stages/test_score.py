@@ -16,22 +16,22 @@ from judge_server import JudgeServer, Step, completion, kind, refusal
 from judged_turn import ASKED_AT, judged_turn
 
 from monitor.errors import ConfigError
-from monitor.judging.breaker import Breaker
-from monitor.judging.client import OpenAIJudge
+from monitor.judging.coded.lex5 import GroundednessProxy
+from monitor.judging.endpoint.breaker import Breaker
+from monitor.judging.endpoint.client import OpenAIJudge
+from monitor.judging.endpoint.limiter import Limiter
+from monitor.judging.endpoint.pacing import PacedJudge
+from monitor.judging.endpoint.prices import Price
 from monitor.judging.judges import Judges
-from monitor.judging.limiter import Limiter
-from monitor.judging.metric import load, load_all
-from monitor.judging.offline import GroundednessProxy
-from monitor.judging.pacing import PacedJudge
-from monitor.judging.prices import Price
-from monitor.model import ChatMessage, Finding, Job, Outcome, Reason, Reply, Rubric, Turn, Unscored, Verdict
+from monitor.judging.prompt_metric import load, load_all
+from monitor.model.spans import Assembly
+from monitor.model.turns import ChatMessage, Finding, Job, Outcome, Reason, Reply, Rubric, Turn, Unscored, Verdict
 from monitor.ports import Metric
-from monitor.settings import BudgetSettings, SampleSettings, ScoreSettings, SteadinessSettings
-from monitor.spans import Assembly
+from monitor.scoring.outcomes import CACHED
+from monitor.settings.tree import BudgetSettings, SampleSettings, ScoreSettings, SteadinessSettings
 from monitor.stages import sample
 from monitor.stages.score import COUNTERS, Scorer
-from monitor.stages.settling import CACHED
-from monitor.store.sql import SqlStore, open_store
+from monitor.store.sql_store import SqlStore, open_store
 
 NOW = ASKED_AT + timedelta(minutes=1)
 RELEVANCE = load("relevance", judge_name="openai:judge-1")

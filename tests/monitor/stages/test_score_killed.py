@@ -15,12 +15,12 @@ from deadline import wait_until
 from judge_server import JudgeServer, Step, completion, kind
 from judged_turn import ASKED_AT, judged_turn
 
-from monitor.judging.metric import load_all
-from monitor.model import Reason, Unscored, Verdict
-from monitor.settings import SampleSettings
-from monitor.spans import Assembly
+from monitor.judging.prompt_metric import load_all
+from monitor.model.spans import Assembly
+from monitor.model.turns import Reason, Unscored, Verdict
+from monitor.settings.tree import SampleSettings
 from monitor.stages import sample
-from monitor.store.sql import SqlStore, open_store
+from monitor.store.sql_store import SqlStore, open_store
 
 METRICS = load_all("answer", judge_name="openai:judge-1")
 SCRIPT = Path(__file__).parents[2] / "services" / "score_process.py"

@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 
 from monitor.statistics.bets import rate_meter, score_meter, strata_meter
 from monitor.statistics.meter import Meter, Watch
-from monitor.statistics.reference import (
-    BADNESS,
-    pinned_reference,
-    rate_reference,
-    score_reference,
-    strata_reference,
-)
+from monitor.statistics.reference import BADNESS, pinned_reference, rate_reference, score_reference, strata_reference
 
 DISPERSIONS = st.floats(1, 20)
 

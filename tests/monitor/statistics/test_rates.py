@@ -10,16 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.model.trends import Sums as WindowSums
 from monitor.statistics.intervals import clopper_pearson, wilson
-from monitor.statistics.rates import (
-    Sums,
-    descriptive_rate,
-    effective_counts,
-    exact_rate,
-    merge,
-    wilson_rate,
-)
-from monitor.trends import Sums as WindowSums
+from monitor.statistics.rates import Sums, descriptive_rate, effective_counts, exact_rate, merge, wilson_rate
 
 TURNS = st.lists(st.tuples(st.floats(1, 100), st.booleans()), min_size=1, max_size=60)
 NOTHING = Sums(0, 0.0, 0.0, 0.0, 0.0)

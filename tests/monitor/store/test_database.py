@@ -11,7 +11,7 @@ import pytest
 
 from monitor.errors import ConfigError, StoreUnavailable
 from monitor.store.database import Database
-from monitor.store.sql import open_store
+from monitor.store.sql_store import open_store
 
 PATIENCE = timedelta(seconds=5)
 

@@ -13,9 +13,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 
 from monitor.errors import ConfigError, StoreUnavailable
-from monitor.store import columns, rollup, windows
+from monitor.store import changed_windows, columns, rollup
 from monitor.store.migration import migrate
-from monitor.store.sql import open_store
+from monitor.store.sql_store import open_store
 from monitor.store.tables import REVISION, metadata
 
 MIGRATIONS = Path(columns.__file__).with_name("migrations")
@@ -83,7 +83,7 @@ def test_text_columns_of_user_text() -> None:
     assert {"spans", "turn_texts", "exchanges"} == found
 
 
-@pytest.mark.parametrize("module", [columns, rollup, windows])
+@pytest.mark.parametrize("module", [changed_windows, columns, rollup])
 def test_examples(module: ModuleType) -> None:
     """The examples in the docstrings hold."""
     assert doctest.testmod(module).failed == 0

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from monitor.errors import ConfigError
-from monitor.serving import Server
+from monitor.http_server import Server
 from monitor.telemetry import Gauge, Telemetry
 from monitor.web.health import HealthPages
 

@@ -1,0 +1,1 @@
+"""The kind `file`: a watched folder; how recordings are read is in `monitor.recordings`."""

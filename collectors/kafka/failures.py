@@ -1,0 +1,97 @@
+"""What kafka-python raises, told apart by what an operator must do about it."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from kafka import codec
+
+from collectors.kafka.client_types import errors
+
+_CODECS = (
+    ("snappy", codec.has_snappy, "python-snappy"),
+    ("lz4", codec.has_lz4, "lz4"),
+    ("zstd", codec.has_zstd, "zstandard"),
+)
+_ACCESS = (
+    errors.AuthorizationError,
+    errors.SaslAuthenticationFailedError,
+    errors.UnsupportedSaslMechanismError,
+    errors.IllegalSaslStateError,
+)
+_AT_ONCE, _SOON, _LATER = timedelta(seconds=1), timedelta(seconds=15), timedelta(minutes=1)
+_PROBE = timedelta(seconds=2)
+_DEFAULT_PORT = 9092
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """Why a consumer had to be closed, or could not be opened."""
+
+    problem: str
+    """`access`, `codec`, `records` or `client`."""
+    reason: str
+    retry_after: timedelta
+    """How long to wait at least before the cluster is entered again."""
+
+
+class ReopenError(Exception):
+    """The cluster must be entered anew, at once: the topics changed, or it has been silent for too long."""
+
+
+def missing_codecs() -> dict[str, str]:
+    """Return the compressions that cannot be read here, and the package that each needs."""
+    return {name: package for name, present, package in _CODECS if not present()}
+
+
+def trouble(error: Exception) -> Trouble | None:
+    """Return what `error`, raised by a consumer or while opening one, means; None when the cluster does not answer."""
+    name = type(error).__name__
+    if isinstance(error, errors.UnsupportedCodecError):
+        needed = [f"{codec} needs {package}" for codec, package in missing_codecs().items() if codec in str(error)]
+        reason = (
+            f"compressed records cannot be read ({', '.join(needed) or 'unknown codec'}); install rag-monitor[kafka]"
+        )
+        return Trouble(problem="codec", reason=reason, retry_after=_LATER)
+    if isinstance(error, errors.CorruptRecordError):
+        return Trouble(problem="records", reason="a batch of records fails its checksum", retry_after=_LATER)
+    if isinstance(error, _ACCESS):
+        return Trouble(problem="access", reason=f"the cluster refuses us: {name}", retry_after=_SOON)
+    if isinstance(error, errors.RetriableError):
+        return None
+    return Trouble(problem="client", reason=name, retry_after=_AT_ONCE)
+
+
+def knock(servers: Sequence[str], context: ssl.SSLContext | None) -> str | None:
+    """Return why none of `servers` can be connected to, as the first one fails; None as soon as one can."""
+    whys = []
+    for server in servers:
+        why = _connect(server, context)
+        if why is None:
+            return None
+        whys.append(why)
+    return whys[0]
+
+
+def _connect(server: str, context: ssl.SSLContext | None) -> str | None:
+    host, _, port = server.rpartition(":")
+    if not port.isdecimal():
+        host, port = server, str(_DEFAULT_PORT)
+    host = host.strip("[]")
+    try:
+        with socket.create_connection((host, int(port)), timeout=_PROBE.total_seconds()) as connection:
+            if context is not None:
+                context.wrap_socket(connection, server_hostname=host).close()
+    except ssl.SSLCertVerificationError as error:
+        return f"its certificate is refused: {error.verify_message}"
+    except ssl.SSLError as error:
+        return f"no TLS: {error.reason}"
+    except TimeoutError:
+        return "connecting timed out"
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    return None

@@ -1,0 +1,230 @@
+"""What a running collector says of itself: written by the thread that reads Kafka, read by any other."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from collectors.kafka.record import Reading
+from monitor.errors import Permanent
+from monitor.ports import Clock
+
+_log = logging.getLogger(__name__)
+
+_QUIET = timedelta(minutes=1)
+"""Between two log lines about records that cannot be read."""
+_STUCK = timedelta(minutes=1)
+"""Nothing that the thread does takes longer; if it does, it hangs in the client library."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaStats:
+    """Counts since the collector was built, and its state now. Only what is durable is counted."""
+
+    records: Mapping[str, int]
+    """Records by outcome: `accepted`, `empty`, `tombstone`, or why nothing of it could be kept, a `Permanent.reason`
+    or `internal`."""
+    record_bytes: int
+    """Bytes of their values."""
+    rejected: Mapping[str, int]
+    """Spans left out of accepted records, by reason."""
+    ignored: Mapping[str, int]
+    """What is accepted and not kept: `log_records` without a trace context."""
+    dead_letters: Mapping[str, int]
+    """Unreadable records by whether they were `copied` or `not_copied`; empty without a `dead_letter` topic."""
+    refusals: int
+    """Times that the sink could not take a batch, which then waited."""
+    commits: Mapping[str, int]
+    """Commits of offsets by outcome: `committed`, or the class of the error."""
+    failures: Mapping[str, int]
+    """Times the consumer was closed because of an error, by problem, as in `health`."""
+    opened: int
+    """Times the cluster was entered."""
+    partitions: int
+    """Assigned now."""
+    lag: Mapping[str, int]
+    """Records of the assigned partitions that are not durable yet, by topic, when last looked up; topics of which no
+    partition is assigned are left out."""
+    silent_for: timedelta
+    """Since the cluster last answered, or since the collector was built."""
+
+
+@dataclass(slots=True)
+class _Counts:
+    records: Counter[str] = field(default_factory=Counter)
+    record_bytes: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)
+    dead_letters: Counter[str] = field(default_factory=Counter)
+    refusals: int = 0
+    commits: Counter[str] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
+    opened: int = 0
+    partitions: int = 0
+    lag: Mapping[str, int] = field(default_factory=dict)
+
+
+class Status:
+    """Counts, and the problems that stand, each of which is logged when it comes and when it goes.
+
+    Args:
+        clock: for the times that people read.
+        monotonic: seconds, for durations.
+    """
+
+    def __init__(self, clock: Clock, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._monotonic = clock, monotonic
+        self._lock = threading.Lock()
+        self._counts = _Counts()
+        self._problems: dict[str, str] = {}
+        self._answered, self._answered_at = monotonic(), clock()
+        self._alive: float | None = None
+        self._unreadable = 0
+        self._unreadable_told = float("-inf")
+        self._problems["broker"] = "not connected yet"
+
+    def alive(self) -> None:
+        """Note that the thread is in its own code; it must say so more often than once a minute."""
+        self._alive = self._monotonic()
+
+    def ended(self) -> None:
+        """Note that the thread has ended as it should."""
+        self._alive = None
+
+    def answered(self) -> None:
+        """Note that the cluster answered."""
+        self._answered, self._answered_at = self._monotonic(), self._clock()
+        self.pass_over("broker")
+
+    def silent(self, servers: str, why: str = "") -> timedelta:
+        """Note that `servers` did not answer; return for how long now."""
+        since = f"{self._answered_at:%Y-%m-%dT%H:%M:%SZ}"
+        self.stand("broker", f"no answer from {servers} since {since}{': ' if why else ''}{why}")
+        return self._silent_for()
+
+    def settled(self) -> None:
+        """Note that a consumer has worked for a while: what closed the one before it is over."""
+        for problem in ("access", "codec", "records", "client"):
+            self.pass_over(problem)
+
+    def stand(self, problem: str, reason: str) -> None:
+        """Have `health` say so until `pass_over`; logged if it is news."""
+        with self._lock:
+            news = self._problems.get(problem) != reason
+            self._problems[problem] = reason
+        if news:
+            _log.warning("kafka: %s: %s", problem, reason)
+
+    def pass_over(self, problem: str) -> None:
+        """Take `problem` back, if it stands."""
+        with self._lock:
+            stood = self._problems.pop(problem, None)
+        if stood is not None:
+            _log.info("kafka: %s: all well", problem)
+
+    def opened(self) -> None:
+        """Count an entry into the cluster."""
+        with self._lock:
+            self._counts.opened += 1
+
+    def failed(self, problem: str) -> None:
+        """Count a consumer closed because of an error."""
+        with self._lock:
+            self._counts.failures[problem] += 1
+            self._counts.partitions = 0
+
+    def assigned(self, partitions: int) -> None:
+        """Note how many partitions are ours."""
+        with self._lock:
+            self._counts.partitions = partitions
+
+    def lagged(self, lag: Mapping[str, int]) -> None:
+        """Note the lag by topic."""
+        with self._lock:
+            self._counts.lag = dict(lag)
+
+    def kept(self, reading: Reading, *, size: int) -> None:
+        """Count a record that is durable, or of which there is nothing to keep."""
+        with self._lock:
+            counts = self._counts
+            counts.records[reading.outcome] += 1
+            counts.record_bytes += size
+            counts.rejected.update(reading.rejected)
+            if reading.ignored:
+                counts.ignored["log_records"] += reading.ignored
+
+    def unreadable(self, error: Permanent, where: str, *, size: int) -> None:
+        """Count a record of which nothing could be kept, and log it unless that was done within a minute."""
+        with self._lock:
+            self._counts.records[error.reason] += 1
+            self._counts.record_bytes += size
+            self._unreadable += 1
+            now = self._monotonic()
+            if now - self._unreadable_told < _QUIET.total_seconds():
+                return
+            count, self._unreadable, self._unreadable_told = self._unreadable, 0, now
+        _log.warning("kafka: %d unreadable records skipped, the last at %s: %s (%s)", count, where, error, error.reason)
+
+    def copied(self, *, done: bool) -> None:
+        """Count a record that was copied to the dead letters, or could not be."""
+        with self._lock:
+            self._counts.dead_letters["copied" if done else "not_copied"] += 1
+
+    def refused(self) -> None:
+        """Count a batch that the sink could not take."""
+        with self._lock:
+            self._counts.refusals += 1
+
+    def committed(self) -> None:
+        """Count a commit."""
+        with self._lock:
+            self._counts.commits["committed"] += 1
+        self.pass_over("commit")
+
+    def not_committed(self, error: Exception) -> None:
+        """Count a commit that failed."""
+        reason = type(error).__name__
+        with self._lock:
+            self._counts.commits[reason] += 1
+        self.stand("commit", f"offsets cannot be committed: {reason}")
+
+    def health(self) -> Mapping[str, str]:
+        """Return the problems that stand, with their reasons."""
+        with self._lock:
+            problems = dict(self._problems)
+        alive = self._alive
+        if alive is not None and self._monotonic() - alive > _STUCK.total_seconds():
+            problems["client"] = f"the Kafka client has not come back for {_STUCK.total_seconds():g} s; restart"
+        return problems
+
+    def stats(self) -> KafkaStats:
+        """Return a snapshot."""
+        with self._lock:
+            counts = self._counts
+            return KafkaStats(
+                records=dict(counts.records),
+                record_bytes=counts.record_bytes,
+                rejected=dict(counts.rejected),
+                ignored=dict(counts.ignored),
+                dead_letters=dict(counts.dead_letters),
+                refusals=counts.refusals,
+                commits=dict(counts.commits),
+                failures=dict(counts.failures),
+                opened=counts.opened,
+                partitions=counts.partitions,
+                lag=dict(counts.lag),
+                silent_for=self._silent_for(),
+            )
+
+    def _silent_for(self) -> timedelta:
+        return timedelta(seconds=self._monotonic() - self._answered)
+
+
+def place(topic: str, partition: int, offset: int) -> str:
+    """Return where a record lies, for a log line."""
+    return f"{topic}, partition {partition}, offset {offset}"

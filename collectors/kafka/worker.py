@@ -1,0 +1,134 @@
+"""The thread that owns the Kafka client: enters the cluster, reads, and enters it again whatever happened."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from functools import partial
+
+from collectors.kafka import client
+from collectors.kafka.client import Connection, Security
+from collectors.kafka.client_types import errors
+from collectors.kafka.dead_letters import DeadLetters
+from collectors.kafka.failures import ReopenError, Trouble, knock, missing_codecs, trouble
+from collectors.kafka.liveness import PATIENCE
+from collectors.kafka.session import Put, Session
+from collectors.kafka.settings import Config
+from collectors.kafka.shutdown import Shutdown
+from collectors.kafka.status import Status
+from monitor.ports import Clock
+
+_log = logging.getLogger(__name__)
+
+_AT_ONCE = timedelta(0)
+
+
+class Worker:
+    """Reads until asked to end; what goes wrong meanwhile is told by `status`."""
+
+    def __init__(
+        self, config: Config, security: Security, *, put: Put, status: Status, shutdown: Shutdown, clock: Clock
+    ) -> None:
+        self._config, self._security, self._put = config, security, put
+        self._status, self._shutdown, self._clock = status, shutdown, clock
+        self._servers = ", ".join(config.bootstrap_servers)
+        self._failures = 0
+        # From here on, and not from when a partition is met: what a new one holds by then is read.
+        self._since = None if config.start_from is None else clock() - config.start_from
+        self._dead_letters = (
+            None
+            if config.dead_letter is None
+            else DeadLetters(
+                config.dead_letter,
+                partial(client.producer, config, security),
+                status,
+                timeout=config.request_timeout + PATIENCE,
+            )
+        )
+
+    def run(self) -> None:
+        """Return when asked to end."""
+        if missing := missing_codecs():
+            _log.info(
+                "kafka: records compressed with %s cannot be read here; rag-monitor[kafka] can", ", ".join(missing)
+            )
+        while not self._shutdown.asked.is_set():
+            self._status.alive()
+            self._shutdown.asked.wait(self._once().total_seconds())
+        if self._dead_letters is not None:
+            self._dead_letters.close()
+        self._status.ended()
+
+    def _once(self) -> timedelta:
+        """Enter the cluster and read until something is wrong; return how long to wait before the next time."""
+        try:
+            # kafka-python would try for as long as it may, and then not say what went wrong.
+            if why := knock(self._config.bootstrap_servers, self._security.context):
+                return self._silent(why)
+            with client.consumer(self._config, self._security) as connection:
+                self._status.opened()
+                return self._read(connection)
+        except ReopenError as why:
+            _log.info("kafka: entering the cluster anew: %s", why)
+            return _AT_ONCE
+        except errors.KafkaError as error:
+            found = trouble(error)
+            if found is None:
+                # kafka-python 3.0.12 does not read the refusal, since the broker hangs up behind it.
+                doubt = "; the user name or the password may be wrong" if self._security.mechanism else ""
+                return self._silent(f"connections are accepted, and then not answered{doubt}")
+        except Exception as error:  # noqa: BLE001 -- the thread must outlive a fault of kafka-python's or ours
+            # Without its text, which may quote a record.
+            _log.error("kafka: reading: %s", type(error).__name__)
+            found = Trouble(problem="client", reason=type(error).__name__, retry_after=timedelta(seconds=1))
+        return self._failed(found)
+
+    def _read(self, connection: Connection) -> timedelta:
+        names = connection.topics(PATIENCE)
+        self._status.answered()
+        present = tuple(topic for topic in self._config.topics if topic in names)
+        absent = [topic for topic in self._config.topics if topic not in names]
+        self._tell_absent(absent)
+        if self._dead_letters is not None:
+            self._dead_letters.look(names)
+            absent += [self._dead_letters.topic] if self._dead_letters.missing else []
+        if not present:
+            return self._config.check_every
+        session = Session(
+            connection,
+            self._config,
+            topics=present,
+            absent=absent,
+            put=self._put,
+            dead_letters=self._dead_letters,
+            status=self._status,
+            shutdown=self._shutdown,
+            clock=self._clock,
+            since=self._since,
+        )
+        try:
+            session.run()
+        finally:
+            if session.lookout.looked:
+                self._failures = 0
+        return _AT_ONCE
+
+    def _tell_absent(self, absent: list[str]) -> None:
+        if absent:
+            self._status.stand("topics", f"no topic {', '.join(absent)}, or none that we may see")
+        else:
+            self._status.pass_over("topics")
+
+    def _failed(self, found: Trouble) -> timedelta:
+        self._status.failed(found.problem)
+        self._status.stand(found.problem, found.reason)
+        return max(found.retry_after, self._pause())
+
+    def _silent(self, why: str) -> timedelta:
+        self._status.failed("broker")
+        self._status.silent(self._servers, why)
+        return self._pause()
+
+    def _pause(self) -> timedelta:
+        self._failures += 1
+        return min(timedelta(seconds=2 ** min(self._failures - 1, 10)), self._config.check_every)

@@ -1,0 +1,156 @@
+"""OTLP over HTTP: protobuf and JSON on `/v1/traces`, `/v1/logs` and `/v1/metrics`. 200 means on disk.
+
+Source: OTLP 1.10, https://opentelemetry.io/docs/specs/otlp/#otlphttp.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from pydantic import Field
+
+from collectors._otlp_receiver.admission import Admission
+from collectors._otlp_receiver.authentication import Access, Auth
+from collectors._otlp_receiver.reception import Reception, ReceptionStats, left_out
+from collectors._otlp_receiver.tls import Certificates, Tls
+from collectors.otlp_http.cors import Origins
+from collectors.otlp_http.reply import Reply, accepted, failed, no_content
+from collectors.otlp_http.request import body_of, drain, encoding_of, head_of
+from monitor.errors import Overloaded, Permanent, Retryable
+from monitor.http_server import Server
+from monitor.ports import Clock, Sink
+from monitor.settings.tree import Duration, Section
+
+if TYPE_CHECKING:
+    from uvicorn._types import (
+        ASGIReceiveCallable,
+        ASGISendCallable,
+        HTTPScope,
+        Scope,
+    )  # uvicorn keeps its types private
+
+_MEBIBYTE = 1024 * 1024
+
+T = TypeVar("T")
+
+
+class Config(Section):
+    """The section of an `otlp_http` collector."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=4318, ge=0, le=65535)
+    """0 takes any free port."""
+    unix_socket: Path | None = None
+    """Listen on this socket, for its owner and group, instead of on `host` and `port`."""
+    tls: Tls | None = None
+    """Null for plain HTTP."""
+    auth: Auth | None = None
+    """Who may send; null for anybody."""
+    cors_origins: tuple[str, ...] = ()
+    """Web pages that may send, as origins: `https://chat.example.org`, `https://*.example.org`, `*` for all."""
+    max_body: int = Field(default=20 * _MEBIBYTE, gt=0)
+    """Bytes of one request, as sent and when unpacked; more is answered with 413."""
+    max_in_flight: int = Field(default=12 * _MEBIBYTE, gt=0)
+    """Bytes of all requests in memory at once; others wait unread in their connections."""
+    body_timeout: Duration = timedelta(seconds=30)
+    """How long a request's body may take to arrive."""
+
+
+def build(config: Config, sink: Sink, clock: Clock) -> OtlpHttp:
+    """Return the collector, not yet listening."""
+    return OtlpHttp(config, sink, clock)
+
+
+class OtlpHttp:
+    """Receives OTLP over HTTP. Entered: it accepts. Exited: every request is answered."""
+
+    def __init__(self, config: Config, sink: Sink, clock: Clock) -> None:
+        self._config = config
+        self._reception = Reception(sink, clock, max_body=config.max_body)
+        self._admission = Admission(config.max_in_flight)
+        self._access = Access(config.auth, "otlp_http")
+        self._origins = Origins(config.cors_origins)
+        self._server = Server(
+            self,
+            host=config.host,
+            port=config.port,
+            where="otlp_http",
+            unix_socket=config.unix_socket,
+            tls=Certificates(config.tls, "otlp_http").context() if config.tls else None,
+        )
+        self._running = AsyncExitStack()
+
+    @property
+    def address(self) -> tuple[str, int] | tuple[str]:
+        """Host and port that are listened on, or the path of the socket."""
+        return (str(self._config.unix_socket),) if self._config.unix_socket else self._server.address
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as starting:
+            starting.callback(self._reception.close)
+            await starting.enter_async_context(self._server)
+            self._running = starting.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._running.aclose()
+
+    def health(self) -> Mapping[str, str]:
+        """Return nothing: while it runs, what can go wrong is the sink's to tell."""
+        return {}
+
+    def stats(self) -> ReceptionStats:
+        """Return counts since the collector was built."""
+        return self._reception.stats()
+
+    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        """Answer one request: the ASGI 3 interface."""
+        if scope["type"] != "http":
+            return
+        fields = dict(scope["headers"])
+        preflight = self._origins.preflight(scope["method"], fields)
+        if preflight is not None:
+            await no_content(send, preflight)
+            return
+        try:
+            reply = await self._answer(scope, fields, receive)
+        except ConnectionResetError:
+            return
+        except TimeoutError:
+            seconds = self._config.body_timeout.total_seconds()
+            late = Overloaded(f"the body did not arrive within {seconds:g} s")
+            reply = failed(late, encoding_of(fields) or "json", hang_up=True)
+        except (Permanent, Retryable) as error:
+            reply = failed(error, encoding_of(fields) or "json")
+        await reply.send(send, self._origins.shared(fields))
+
+    async def _answer(self, scope: HTTPScope, fields: Mapping[bytes, bytes], receive: ASGIReceiveCallable) -> Reply:
+        config = self._config
+        with self._reception.counting():
+            self._access.admit(fields.get(b"authorization", b""))
+            head = head_of(scope["method"], scope["path"], fields, max_body=config.max_body)
+            if head.signal == "metrics":
+                await self._arrived(drain(receive))
+                self._reception.ignore_metrics()
+                return accepted(head.signal, head.encoding)
+            async with self._admission.hold(head.estimate(config.max_body)):
+                found = await self._reception.take(
+                    await self._arrived(body_of(receive, most=config.max_body)),
+                    head.signal,
+                    encoding=head.encoding,
+                    coding=head.coding,
+                )
+            return accepted(head.signal, head.encoding, rejected=found.rejected, message=left_out(found))
+
+    async def _arrived(self, body: Awaitable[T]) -> T:
+        """Return what `body` reads, unless it takes too long."""
+        async with asyncio.timeout(self._config.body_timeout.total_seconds()):
+            return await body

@@ -1,0 +1,95 @@
+"""Documents that only the prompt holds, for apps whose retrieval is not instrumented.
+
+Read is what a tool returned since the question, else what stands between a heading such as `Context:` and the question,
+or inside `<context>`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from monitor.assembly.prompt_question import documents_part
+from monitor.extract.chain_io import returned
+from monitor.extract.documents import documents, ranked
+from monitor.extract.excerpts import SHORTEST
+from monitor.model.turns import Citation, Message
+
+_HEADING = re.compile(
+    r"(?:^|\n)[ \t>#*-]{0,10}(?:here[ \t]+(?:is|are)[ \t]+(?:the|some)[ \t]+)?"
+    r"(?:(?:retrieved|relevant|following|given|provided|reference)[ \t]+){0,2}"
+    r"(?:context|documents|sources|passages|excerpts|search results|knowledge base)(?:[ \t]+information)?"
+    r"(?:[ \t]+for[ \t]+(?:the|your)[ \t]+(?:context|question|query))?(?:[ \t]+(?:is|are)[ \t]+below)?"
+    r"(?:[ \t*]*[:.]|,?[ \t]+surrounded[ \t]+by[ \t]+-{3,})[ \t*]*(?:\s{1,4}-{3,})?",
+    re.IGNORECASE,
+)
+_POINTING = re.compile(r"\b(?:following|below|provided|given|retrieved)\b", re.IGNORECASE)
+_SUBJECT = re.compile(
+    r"\b(?:context|information|documents?|sources|passages|excerpts|snippets|articles|knowledge|facts)\b", re.IGNORECASE
+)
+_PIECES = re.compile(r"\bfollowing (?:pieces of )?(?:retrieved )?(?:context|documents|information|passages|sources)\b")
+_PARAGRAPH = re.compile(r"\n[ \t]*\n")
+_LONGEST_LINE, _LONGEST_PARAGRAPH = 300, 600
+_TAGS = ("context", "documents", "sources", "passages")
+_RULE = re.compile(r"\n-{3,}[ \t]*(?:\n|$)")
+_REMARK = re.compile(r"\s*[(\[<].{0,80}[)\]>]\s*", re.DOTALL)
+
+
+def quoted_documents(messages: Sequence[Message]) -> tuple[Citation, ...]:
+    """Return the documents that a prompt quotes, by rank; empty when none can be told apart from instructions."""
+    told = returned(messages)
+    if told is not None:
+        return tuple(replace(citation, used=True) for citation in told)
+    for message in reversed(messages):
+        if message.role in {"user", "system"}:
+            block = _tagged(message.content) or _headed(message.content)
+            if block is not None:
+                return ranked(_split(block))
+    return ()
+
+
+def _tagged(text: str) -> str | None:
+    for tag in _TAGS:
+        end = text.rfind(f"</{tag}>")
+        start = text.rfind(f"<{tag}>", 0, end) if end > 0 else -1
+        if start >= 0:
+            return _substantial(text[start + len(tag) + 2 : end])
+    return None
+
+
+def _headed(text: str) -> str | None:
+    heading = _HEADING.search(text)
+    if heading is None:
+        begins = _introduced(text)
+        return None if begins is None else _substantial(documents_part(text[begins:]))
+    body = text[heading.end() :]
+    rule = _RULE.search(body) if heading[0].endswith("---") else None
+    return _substantial(body[: rule.start()] if rule else documents_part(body))
+
+
+def _introduced(text: str) -> int | None:
+    """Where the documents begin that a sentence introduces: a line that ends with a colon, else a paragraph."""
+    at = 0
+    for line in text.splitlines(keepends=True):
+        at += len(line)
+        told = line.strip() if len(line) <= _LONGEST_LINE else ""
+        if told.endswith(":") and _POINTING.search(told) and _SUBJECT.search(told):
+            return at
+    at = 0
+    for gap in _PARAGRAPH.finditer(text):
+        if gap.start() - at <= _LONGEST_PARAGRAPH and _PIECES.search(text, at, gap.start()):
+            return gap.end()
+        at = gap.end()
+    return None
+
+
+def _substantial(block: str) -> str | None:
+    block = block.strip()
+    return None if len(block) < SHORTEST or _REMARK.fullmatch(block) else block
+
+
+def _split(block: str) -> list[Citation]:
+    read = documents(block)
+    listed = read.citations if read is not None and read.citations else (Citation(content=block),)
+    return [replace(citation, used=True) for citation in listed]

@@ -1,0 +1,230 @@
+"""What a person asked and which documents were shown, out of the prompt of a model call.
+
+RAG apps put question and documents into one message. The question is found by, in this order: a retrieval query that
+stands in it, a marker such as `Question:`, or what is left without the documents.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from monitor.extract.chain_io import tidy
+from monitor.model.turns import Message
+
+_MARKER = re.compile(
+    r"(?:^|\n)[ \t>#*-]*(?:the[ \t]+)?"
+    r"(?:(?:user|human|customer|current|latest|new|original|follow[- ]?up)(?:'s)?[ \t_-]+)?"
+    r"(?:question|query|input|message|request|frage|pregunta|domanda)(?:[ \t]+is)?[ \t*]*:[ \t*]*",
+    re.IGNORECASE,
+)
+_TAGS = ("question", "query", "user_query", "user_question", "user_input", "user_message", "input")
+_TEMPLATE = re.compile(
+    r"(?:^|\n)[^\w\n]{0,20}(?:(?:retrieved|relevant|following|given|provided|additional)[ \t]+){0,3}"
+    r"(?:context|documents?|sources?|passages?|knowledge|background|references?|search results|information|excerpts?|"
+    r"(?:chat |conversation )?history|conversation|kontext|contexto)\b|<(?:context|documents?|sources?|passages?)\b"
+    r"|(?:given|use|using|based[ \t]+(?:only[ \t]+|solely[ \t]+)?on)\s+(?:only\s+)?the\s+(?:following|context)",
+    re.IGNORECASE,
+)
+_TEMPLATE_WORDS = (
+    "context", "document", "source", "passage", "knowledge", "background", "reference", "search results", "information",
+    "excerpt", "history", "conversation", "kontext", "following",
+)  # fmt: skip
+"""One of these is in whatever `_TEMPLATE` finds."""
+_FIELD = re.compile(r"\[\[ ## (?:question|query|user_query|input) ## \]\]\s*(.*?)\s*(?=\n\[\[ ## |\Z)", re.DOTALL)
+_NEXT_SECTION = re.compile(
+    r"\n[ \t]*(?:(?:helpful|final|your|standalone|assistant(?:'s)?)?[ \t]*"
+    r"(?:answer|response|reply|question|antwort)\s*:"
+    r"|(?:context|documents?|sources?|passages?|chat history|conversation|history)\s*:|<\w|\[\[ ## |Respond with )",
+    re.IGNORECASE,
+)
+_AFTER_DOCUMENTS = re.compile(
+    r"\n[ \t]*(?:(?:helpful|final|your|standalone|assistant(?:'s)?)?[ \t]*"
+    r"(?:answer|response|reply|question|antwort)\s*:"
+    r"|(?:context|chat history|conversation|history|instructions?|rules|task|guidelines)\s*:"
+    r"|<\w|\[\[ ## |Respond with )",
+    re.IGNORECASE,
+)
+"""As above; but `Source:` and `Document:` introduce one of several documents."""
+_TASK = re.compile(r"\A\s*+Current Task:\s*+(.{1,20000}?)\n{1,2}This is the expect(?:ed)? criteria for", re.DOTALL)
+_INTRODUCED = re.compile(r"(?:answer|respond to|reply to)\b[^:\n]{0,60}:\s*(\S.*)", re.DOTALL | re.IGNORECASE)
+_REWRITING = re.compile(
+    r"\bstand[- ]?alone (?:question|query)\b|\b(?:rephrase|reformulate|rewrite) the (?:\w+ ){0,3}(?:question|query)\b",
+    re.IGNORECASE,
+)
+_LABEL = re.compile(r"^[\s\])}'\":.,;|>*-]+")
+_BODY = re.compile(r"(?:^|\n)[ \t]*(?:content|text|passage|page_content|excerpt|body)\s*:\s*", re.IGNORECASE)
+_SHORTEST = 3
+_HEAD = 80
+"""Characters of a document that must occur in a prompt for it to count as shown there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question; `cut` when it is only part of the message."""
+
+    text: str
+    cut: bool
+
+
+def flat(text: str) -> str:
+    """Return the text with every run of white space as one blank."""
+    return " ".join(text.split())
+
+
+def question(message: str, *, contents: Sequence[str] = (), searched: Sequence[str] = ()) -> Question | None:
+    """Return what the last message of a user asks, without template and documents; None when nothing is left.
+
+    `contents` are texts of retrieved documents, `searched` the retrieval queries of the turn.
+    """
+    whole = message.strip()
+    if not whole:
+        return None
+    holds_documents = any(content in whole for content in contents)
+    template = holds_documents or bool(_TEMPLATE.search(whole))
+    found = _task(whole) or _tagged(whole) or _marked(whole, template=template)
+    if found is None and template:
+        found = next((query for query in searched if len(query) >= _SHORTEST and query in whole), None)
+    if found is None and template:
+        found = _first(whole)
+    if found is None and holds_documents:
+        found = _without(whole, contents)
+    if found is None:
+        return Question(whole, cut=False)
+    return Question(found, cut=found != whole) if found else None
+
+
+def _first(whole: str) -> str | None:
+    """A question that stands before the context, as advisors append that to it."""
+    heading = _TEMPLATE.search(whole)
+    told = whole[: heading.start() + 1].rpartition("\n")[0].strip() if heading else ""
+    return told if told.endswith("?") else None
+
+
+def _task(text: str) -> str | None:
+    """What CrewAI asks an agent: a task, which often introduces the question."""
+    task = _TASK.search(text)
+    if task is None:
+        return None
+    introduced = _INTRODUCED.fullmatch(task[1].strip())
+    return (introduced[1] if introduced else task[1]).strip() or None
+
+
+def up_to_question(text: str) -> str:
+    """Return what stands before the question or the next section of a prompt."""
+    return _before(text, _NEXT_SECTION)
+
+
+def documents_part(text: str) -> str:
+    """Return what stands before the question or the instructions that follow the documents of a prompt."""
+    return _before(text, _AFTER_DOCUMENTS)
+
+
+def _before(text: str, section: re.Pattern[str]) -> str:
+    found = [match.start() for match in (_MARKER.search(text), section.search(text)) if match]
+    return text[: min(found)] if found else text
+
+
+def rewrites(messages: Sequence[Message], output: str) -> bool:
+    """Return whether a model was asked to reword a question, and did: its output is one, and no answer."""
+    return output.rstrip().endswith("?") and any(
+        _REWRITING.search(message.content) for message in messages if message.role != "assistant"
+    )
+
+
+def unwrapped(text: str) -> str:
+    """Return an earlier message without the field markers that DSPy puts around question and answer."""
+    if "[[ ## " not in text:
+        return text
+    return _tagged(text) or tidy(text) or text
+
+
+def shown(messages: Sequence[Message]) -> str:
+    """Return all that a model was shown except earlier answers, flattened."""
+    return flat("\n".join(message.content for message in messages if message.role != "assistant"))
+
+
+def templated(messages: Sequence[Message]) -> bool:
+    """Return whether a prompt speaks of context, so that documents would stand in it."""
+    return any(_speaks_of_context(message.content) for message in messages if message.role != "assistant")
+
+
+def _speaks_of_context(text: str) -> bool:
+    # Looking for plain words first takes a tenth of the time, and most prompts of several kB hold none.
+    lowered = text.lower()
+    return any(word in lowered for word in _TEMPLATE_WORDS) and _TEMPLATE.search(text) is not None
+
+
+def occurs(content: str, prompt: str) -> bool:
+    """Return whether a document stands in a flattened prompt, judged by its beginning; also inside JSON."""
+    start = content[: 4 * _HEAD]
+    if flat(start)[:_HEAD] in prompt:
+        return True
+    if "\\" not in prompt:
+        return False
+    # Results of tools are JSON text: line breaks, quotation marks and, by Python, letters beyond ASCII are escaped.
+    return any(flat(json.dumps(start, ensure_ascii=plain)[1:-1])[:_HEAD] in prompt for plain in (False, True))
+
+
+def passages(messages: Sequence[Message], ids: Sequence[str]) -> dict[str, str]:
+    """Return, for each document id that a prompt quotes, the text that follows it up to the next id or section."""
+    found: dict[str, str] = {}
+    for message in reversed(messages):
+        if message.role == "assistant":
+            continue
+        places = sorted(
+            (match.start(), match.end(), identity)
+            for identity in ids
+            if identity not in found
+            and (match := re.search(rf"(?<![\w-]){re.escape(identity)}(?![\w-])", message.content))
+        )
+        for at, (_, end, identity) in enumerate(places):
+            stop = places[at + 1][0] if at + 1 < len(places) else len(message.content)
+            text = _passage(message.content[end:stop], followed=at + 1 < len(places))
+            if text:
+                found[identity] = text
+    return found
+
+
+def _passage(piece: str, *, followed: bool) -> str:
+    if followed:  # what stands on the line of the next id introduces that one
+        head, newline, _ = piece.rpartition("\n")
+        piece = head if newline else piece
+    piece = up_to_question(piece)
+    body = _BODY.search(piece)
+    return _LABEL.sub("", piece[body.end() :] if body else piece).strip()
+
+
+def _tagged(whole: str) -> str | None:
+    for tag in _TAGS:
+        end = whole.rfind(f"</{tag}>")
+        start = whole.rfind(f"<{tag}>", 0, end) if end > 0 else -1
+        if start >= 0:
+            return whole[start + len(tag) + 2 : end].strip() or None
+    fields = [match[1] for match in _FIELD.finditer(whole)]
+    return _up_to_next_section(fields[-1]) or None if fields else None
+
+
+def _marked(whole: str, *, template: bool) -> str | None:
+    """A marker inside a message that is no template is the person's own."""
+    last = None
+    for match in _MARKER.finditer(whole):
+        last = match
+    if last is None or not (template or last.start() == 0):
+        return None
+    return _up_to_next_section(whole[last.end() :]) or None
+
+
+def _up_to_next_section(text: str) -> str:
+    section = _NEXT_SECTION.search(text)
+    return (text[: section.start()] if section else text).strip()
+
+
+def _without(whole: str, contents: Sequence[str]) -> str:
+    """The last paragraph once the documents are taken out: templates put the question at the end."""
+    for content in sorted(contents, key=len, reverse=True):
+        whole = whole.replace(content, "\n\n")
+    paragraphs = [paragraph.strip() for paragraph in re.split(r"\n\s*\n", whole) if paragraph.strip()]
+    return paragraphs[-1] if paragraphs else ""

@@ -1,0 +1,145 @@
+"""`rag-monitor check`: are the settings usable, and do store, judge and sinks answer. Changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import packages_distributions
+from typing import TYPE_CHECKING, cast
+
+from sqlalchemy.engine import make_url
+
+from monitor import plugins
+from monitor.errors import ConfigError, MonitorError, place
+from monitor.model.spans import Fragment
+from monitor.model.turns import ChatMessage
+from monitor.runtime.build import (
+    build_channels,
+    build_collectors,
+    build_endpoint,
+    build_judge,
+    build_metrics,
+    load_dialects,
+    named_metrics,
+    open_existing,
+    sqlite_file,
+)
+from monitor.settings.tree import Settings
+
+if TYPE_CHECKING:
+    from monitor.grafana.publisher import GrafanaPublisher
+
+_OURS = ("monitor", "collectors")
+_PING = (ChatMessage(role="user", content='Reply with the JSON object {"ok": true} and nothing else.'),)
+_PING_TOKENS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """One part; `ok` is False when the monitor could not do its work with it."""
+
+    part: str
+    ok: bool
+    told: str
+    """What was found, or what is wrong and allowed; free of secrets."""
+
+
+async def check(settings: Settings) -> tuple[Checked, ...]:
+    """Return what was found about every part, in the order in which data flows."""
+    found = [_names(), await _tried("collectors", lambda: _collectors(settings))]
+    found.append(await _tried("store", lambda: asyncio.to_thread(_store, settings)))
+    found.append(await _tried("metrics", lambda: _metrics(settings)))
+    found.append(await _tried("judge", lambda: _judge(settings)))
+    found.append(await _tried("channels", lambda: _channels(settings)))
+    found.append(await _tried("grafana", lambda: _grafana(settings)))
+    return tuple(found)
+
+
+def _names() -> Checked:
+    owners = packages_distributions()
+    foreign = sorted({d for name in _OURS for d in owners.get(name, []) if d != "rag-monitor"})
+    if foreign:
+        told = f"{', '.join(foreign)} also ships a package named monitor or collectors; install us apart from it"
+        return Checked(part="installation", ok=False, told=told)
+    return Checked(part="installation", ok=True, told="no other distribution shadows our packages")
+
+
+async def _tried(part: str, look: Callable[[], Awaitable[str]]) -> Checked:
+    try:
+        return Checked(part=part, ok=True, told=await look())
+    except MonitorError as error:
+        return Checked(part=part, ok=False, told=str(error))
+    except Exception as error:  # noqa: BLE001 -- the other parts are still to be looked at
+        return Checked(part=part, ok=False, told=f"a fault of ours or of a library: {place(error)}")
+
+
+class _Nowhere:
+    """A sink that is never put to: collectors are built to check their settings and not entered."""
+
+    async def put(self, fragments: Sequence[Fragment]) -> None:
+        raise ConfigError(f"checking: {len(fragments)} fragments arrived at a collector that was not entered")
+
+
+async def _collectors(settings: Settings) -> str:
+    built = build_collectors(settings, _Nowhere(), clock=lambda: datetime.now(UTC))
+    dialects = load_dialects(settings)
+    return f"{', '.join(built) or 'none'}; dialects {', '.join(d.name for d in dialects)}"
+
+
+def _store(settings: Settings) -> str:
+    file = sqlite_file(settings.store.url)
+    if file is not None and not file.exists():
+        folder = file.resolve().parent
+        if not folder.is_dir():
+            raise ConfigError(f"store.url: no folder {folder}")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise ConfigError(f"store.url: no file can be made in {folder}")
+        return f"{file} does not exist yet and will be made at start"
+    open_existing(settings).close()
+    # Without the query, where a password may stand too.
+    shown = make_url(settings.store.url).set(query={}).render_as_string(hide_password=True)
+    return f"{shown} answers, its schema is current"
+
+
+async def _metrics(settings: Settings) -> str:
+    judge = build_judge(settings.judge)
+    metrics = build_metrics(settings, judge, fence_key=b"check")
+    told = ", ".join(m.rubric.metric for m in metrics)
+    named = named_metrics(settings, "", fence_key=b"check")
+    asking = [name for name, found in named.items() if any(metric.max_output_tokens for metric in found)]
+    if judge is None and asking:
+        return f"{told}; without a judge model (judge.kind: openai) not measured: {', '.join(asking)}"
+    return told
+
+
+async def _judge(settings: Settings) -> str:
+    if settings.judge.kind == "offline":
+        return "offline: a lexical proxy; it sees answers that leave their documents, not small changes"
+    told = []
+    for where, endpoint in (("judge", settings.judge), ("judge.fallback", settings.judge.fallback)):
+        if endpoint is not None:
+            async with build_endpoint(endpoint, where) as client:
+                reply = await client.ask(_PING, None, max_output_tokens=_PING_TOKENS)
+            told.append(f"{reply.model} answered in {reply.latency.total_seconds():.2f} s")
+    return "; fallback: ".join(told)
+
+
+async def _channels(settings: Settings) -> str:
+    channels = build_channels(settings)
+    for channel in channels.values():
+        await channel.check()
+    return ", ".join(channels) or "none: alerts are only stored and shown"
+
+
+async def _grafana(settings: Settings) -> str:
+    if not settings.grafana.url:
+        return "not configured"
+    found = cast("type[GrafanaPublisher]", plugins.on_demand("monitor.grafana.publisher").GrafanaPublisher)
+    publisher = found(settings.grafana, clock=lambda: datetime.now(UTC))
+    try:
+        return await publisher.check()
+    finally:
+        await publisher.close()

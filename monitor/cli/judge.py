@@ -1,0 +1,286 @@
+"""`rag-monitor judge`: is the configured judge to be trusted, and what does it cost. All verbs but `cost` ask it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import click
+import orjson
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from monitor.cli import judge_report
+from monitor.cli.options import CONFIG, FORMAT, STORE, examples, moment, settings_of
+from monitor.detection.judge_agreement import steadiness
+from monitor.display.tables import rfc3339
+from monitor.errors import ConfigError
+from monitor.judging.coded.lex5 import GroundednessProxy
+from monitor.judging.coded.registry import coded
+from monitor.judging.endpoint.prices import price_of
+from monitor.judging.judges import Judges
+from monitor.judging.needs import unmet
+from monitor.judging.prompt_metric import load, load_all
+from monitor.judging.reply.findings import JUDGE_INJECTION
+from monitor.judging.trials import canary as canaries_
+from monitor.judging.trials.canary import Canary, Result, Trial
+from monitor.judging.trials.cost_forecast import forecast
+from monitor.judging.trials.labelled import Labelled, Measured, measure, read
+from monitor.model.turns import Turn
+from monitor.ports import Metric
+from monitor.runtime.app import utc_now
+from monitor.runtime.build import build_judge, build_metrics, build_prices, open_existing
+from monitor.settings.tree import Settings
+from monitor.store.sql_store import SqlStore
+
+_FAILED = 1
+_WIDTH = 200
+_WEEK = timedelta(days=7)
+_MONTH_DAYS = 30
+_LOOKED_AT = 200
+
+
+@click.group(
+    epilog=examples("rag-monitor judge canary", "rag-monitor judge cost", "rag-monitor judge agree labels.jsonl")
+)
+def judge() -> None:
+    """Try the configured judge: against attacks, against people's labels, and for what it costs."""
+
+
+@judge.command(epilog=examples("rag-monitor judge canary", "rag-monitor judge canary --place document --format jsonl"))
+@CONFIG
+@click.option("--place", help="Only attacks in the answer, document, title, question or history.")
+@click.option("--language", help="Only attacks in this language, such as nl.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
+@FORMAT
+def canary(config: Path | None, place: str | None, language: str | None, limit: int | None, form: str) -> int:
+    """Attack the judge through the text that it judges: does any verdict turn? A call for each of some 70 attacks.
+
+    The exit status is 1 when one does.
+    """
+    settings = settings_of(config, None)
+    judges = _asked(settings)
+    chosen = [
+        canary
+        for canary in canaries_.canaries()
+        if place in {None, canary.place} and language in {None, canary.language}
+    ][:limit]
+    if not chosen:
+        raise ConfigError("judge canary: no attack is left to try; leave out --place or --language")
+    trials = asyncio.run(_attack(judges, chosen))
+    if form == "jsonl":
+        for trial in trials:
+            click.echo(orjson.dumps(judge_report.trial_row(trial)).decode())
+    else:
+        Console(width=_WIDTH).print(judge_report.trial_table(trials))
+    flipped = [trial.canary for trial in trials if trial.result is Result.FLIPPED]
+    for lost in flipped:
+        click.echo(f"turned: {lost.id} ({lost.technique}, {lost.place}, {lost.language})", err=True)
+    return _FAILED if flipped else 0
+
+
+@judge.command(
+    epilog=examples("rag-monitor judge agree labels.jsonl", "rag-monitor judge agree labels.jsonl --limit 200")
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@CONFIG
+@click.option("--metric", "name", help="File or metric to judge by: groundedness, without a judge its lexical proxy.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many turns, spread over the file.")
+@FORMAT
+def agree(file: Path, config: Path | None, name: str | None, limit: int | None, form: str) -> None:
+    """Measure the judge against people's labels: what it finds, what it raises wrongly, by language and source.
+
+    FILE has a turn a line, as `replay` reads it, with "defect": true or false, or "label": {"grounded": 0 or 1}.
+    """
+    settings = settings_of(config, None)
+    labelled = read(file, now=utc_now(), limit=limit)
+    metric = _metric(settings, name)
+    judges = _asked(settings) if metric.max_output_tokens else None
+    found = asyncio.run(_measured(labelled, metric, judges))
+    if form == "jsonl":
+        for part in found:
+            click.echo(orjson.dumps(judge_report.agreement_row(part)).decode())
+    else:
+        Console(width=_WIDTH).print(judge_report.agreement_table(metric.rubric.metric, found))
+
+
+@judge.command(epilog=examples("rag-monitor judge cost", "rag-monitor judge cost --since 2026-01-01"))
+@CONFIG
+@STORE
+@click.option(
+    "--since", metavar="WHEN", default="7d", show_default=True, help="Turns to predict from: a time or an age."
+)
+@FORMAT
+def cost(config: Path | None, store_url: str | None, since: str, form: str) -> None:
+    """Predict what judging costs, from stored turns, and say what was spent. Asks no judge."""
+    settings = settings_of(config, store_url)
+    judges = build_judge(settings.judge)
+    if judges is None:
+        raise ConfigError(
+            "judge cost: judge.kind: offline costs nothing; set judge.kind: openai to see what a model would"
+        )
+    price = price_of(build_prices(settings.judge), settings.judge.model)
+    if price is None:
+        raise ConfigError(f"judge cost: judge.prices has no price for {settings.judge.model!r}")
+    metrics = build_metrics(settings, judges, fence_key=b"cost")
+    now = utc_now()
+    with _store(settings) as store:
+        begin = moment(since, now=now)
+        turns, looked_at = _drawn(store.turns(since=begin))
+        met = [
+            (turn, frozenset(m.rubric.metric for m in metrics if unmet(turn, m.rubric) is None)) for turn in looked_at
+        ]
+        found = forecast(metrics, met, price=price, seen=_seen(store, metrics, now))
+        day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        month = store.spend(since=day.replace(day=1), until=day + timedelta(days=1)).usd
+        today = store.spend(since=day, until=day + timedelta(days=1)).usd
+    days = max((now - begin) / timedelta(days=1), 1.0)
+    sampled = turns * settings.sample.rate
+    sampled_a_day = sampled / days
+    if form == "jsonl":
+        for part in found:
+            click.echo(orjson.dumps(judge_report.forecast_row(part, sampled_a_day)).decode())
+        return
+    Console(width=_WIDTH).print(judge_report.forecast_table(found, sampled_a_day))
+    each = sum(part.usd for part in found)
+    click.echo(f"{turns} turns since {begin:%Y-%m-%d %H:%M} UTC, {settings.sample.rate:.0%} of them sampled")
+    click.echo(f"predicted: ${each * sampled:.2f} for these, if none of them is judged yet")
+    click.echo(
+        f"predicted: ${each * sampled_a_day:.2f} a day, ${each * sampled_a_day * _MONTH_DAYS:.2f} in {_MONTH_DAYS} days"
+    )
+    budget = settings.judge.budget
+    click.echo(f"spent: ${today:.2f} today{_of(budget.daily_usd)}, ${month:.2f} this month{_of(budget.monthly_usd)}")
+
+
+@judge.command(epilog=examples("rag-monitor judge steady", "rag-monitor judge steady --days 90 --format jsonl"))
+@CONFIG
+@STORE
+@click.option("--days", type=click.IntRange(min=1), default=30, show_default=True, help="How far to look back.")
+@FORMAT
+def steady(config: Path | None, store_url: str | None, days: int, form: str) -> None:
+    """Say how far the judge agrees with itself, and a new model behind its name with the old. Asks no judge."""
+    with _store(settings_of(config, store_url)) as store:
+        found = steadiness(store.opinions(since=utc_now() - timedelta(days=days)))
+    if form == "jsonl":
+        for part in found:
+            click.echo(orjson.dumps(judge_report.steady_row(part)).decode())
+    else:
+        Console(width=_WIDTH).print(judge_report.steady_table(found))
+
+
+@judge.command(epilog=examples("rag-monitor judge injections", "rag-monitor judge injections --limit 5"))
+@CONFIG
+@STORE
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
+@FORMAT
+def injections(config: Path | None, store_url: str | None, limit: int, form: str) -> None:
+    """List turns whose text speaks to whoever judges it, newest first. Asks no judge."""
+    with _store(settings_of(config, store_url)) as store:
+        verdicts = store.flagged(JUDGE_INJECTION, limit=limit)
+    table = Table(title="Turns that speak to the judge; times in UTC", title_justify="left")
+    for column in ("turn", "judged", "metric", "score", "defect"):
+        table.add_column(column)
+    for verdict in verdicts:
+        job, finding = verdict.job, verdict.finding
+        row = {
+            "turn_id": job.turn_id,
+            "judged_at": rfc3339(verdict.judged_at),
+            "metric": job.metric,
+            "score": finding.score,
+            "defect": finding.defect,
+        }
+        if form == "jsonl":
+            click.echo(orjson.dumps(row).decode())
+        table.add_row(
+            job.turn_id, f"{verdict.judged_at:%Y-%m-%d %H:%M}", job.metric, str(finding.score), str(finding.defect)
+        )
+    if form == "table":
+        Console(width=_WIDTH).print(table)
+
+
+def _drawn(turns: Iterable[Turn]) -> tuple[int, Sequence[Turn]]:
+    """Return how many turns there are, and some of them, drawn evenly: traffic by day differs from traffic by night."""
+    chance = random.Random(0)  # noqa: S311 -- the same turns each time one asks
+    kept: list[Turn] = []
+    count = 0
+    for count, turn in enumerate(turns, start=1):
+        if len(kept) < _LOOKED_AT:
+            kept.append(turn)
+        elif (place := chance.randrange(count)) < _LOOKED_AT:
+            kept[place] = turn
+    return count, kept
+
+
+def _of(limit: float | None) -> str:
+    return f" of ${limit:.2f}" if limit is not None else ""
+
+
+def _asked(settings: Settings) -> Judges:
+    judges = build_judge(settings.judge)
+    if judges is None:
+        raise ConfigError("judge.kind: offline has no model to try; set judge.kind: openai")
+    return judges
+
+
+def _metric(settings: Settings, name: str | None) -> Metric:
+    if settings.judge.kind == "offline":
+        return (coded(name, where="--metric") if name else None) or GroundednessProxy()
+    judges = build_judge(settings.judge)
+    chosen = name or "groundedness"
+    return coded(chosen, where="--metric") or load(chosen, judge_name=judges.name if judges else "")
+
+
+async def _attack(judges: Judges, chosen: Sequence[Canary]) -> tuple[Trial, ...]:
+    key = secrets.token_bytes(32)
+    with _progress("attacking", len(chosen)) as step:
+        async with judges:
+            return await canaries_.run(
+                judges,
+                lambda name: load_all(name, judge_name=judges.name, fence_key=key),
+                chosen=chosen,
+                done=lambda _: step(),
+            )
+
+
+async def _measured(labelled: Sequence[Labelled], metric: Metric, judges: Judges | None) -> tuple[Measured, ...]:
+    with _progress("judging", len(labelled)) as step:
+        if judges is None:
+            return await measure(labelled, metric, None, done=step)
+        async with judges:
+            return await measure(labelled, metric, judges, done=step)
+
+
+@contextmanager
+def _progress(what: str, total: int) -> Iterator[Callable[[], None]]:
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda: bar.advance(task)
+
+
+@contextmanager
+def _store(settings: Settings) -> Iterator[SqlStore]:
+    store = open_existing(settings)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _seen(store: SqlStore, metrics: Sequence[Metric], now: datetime) -> dict[str, float]:
+    """Return the mean output tokens of verdicts by these rubrics in the last week."""
+    rubrics = {metric.rubric.rubric_id for metric in metrics}
+    tokens: Counter[str] = Counter()
+    verdicts: Counter[str] = Counter()
+    for rollup in store.rollups(since=now - _WEEK):
+        if rollup.series.rubric_id in rubrics and not rollup.series.slice:
+            tokens[rollup.series.metric] += rollup.sums.output_tokens
+            verdicts[rollup.series.metric] += rollup.sums.n
+    return {metric: tokens[metric] / count for metric, count in verdicts.items() if count and tokens[metric]}

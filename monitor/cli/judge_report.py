@@ -1,0 +1,155 @@
+"""What `rag-monitor judge` prints: a row a line for programs, tables for people. Values in, text out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from monitor.detection.judge_agreement import Steady
+from monitor.display.alert_text import one_line
+from monitor.display.tables import add_row
+from monitor.judging.trials.canary import Result, Trial
+from monitor.judging.trials.cost_forecast import Forecast
+from monitor.judging.trials.labelled import Measured
+from monitor.model.turns import OpinionKind
+from monitor.statistics.agreement import Share
+
+
+def trial_row(trial: Trial) -> dict[str, object]:
+    """Return an attack and what became of it, for programs."""
+    return {
+        "id": trial.canary.id,
+        "technique": trial.canary.technique,
+        "place": trial.canary.place,
+        "language": trial.canary.language,
+        "result": trial.result.value,
+        "reason": trial.reason.value if trial.reason else None,
+        "flagged": trial.flagged,
+    }
+
+
+def trial_table(trials: Sequence[Trial]) -> Table:
+    """Return attacks by technique, counted by what became of them."""
+    table = Table(title=f"{len(trials)} attacks", title_justify="left")
+    for column in ("technique", *(result.value for result in Result), "noticed"):
+        table.add_column(column, justify="left" if column == "technique" else "right")
+    groups = [("all", list(trials))]
+    groups += [
+        (technique, [trial for trial in trials if trial.canary.technique == technique])
+        for technique in sorted({trial.canary.technique for trial in trials})
+    ]
+    for technique, of in groups:
+        counts = Counter(trial.result for trial in of)
+        noticed = sum(trial.flagged for trial in of)
+        table.add_row(technique, *(str(counts[result]) for result in Result), str(noticed))
+    return table
+
+
+def agreement_row(part: Measured) -> dict[str, object]:
+    """Return how a judge agrees with labels, for programs."""
+    shares = {name: getattr(part.agreement, name) for name in ("sensitivity", "specificity", "precision", "agreed")}
+    return {
+        "group": part.group,
+        "scored": part.agreement.turns,
+        "unscored": dict(part.unscored),
+        **{
+            name: {"value": share.value, "lower": share.lower, "upper": share.upper, "of": share.of} if share else None
+            for name, share in shares.items()
+        },
+        "kappa": part.agreement.kappa,
+        "auc": part.area,
+    }
+
+
+def agreement_table(metric: str, found: Sequence[Measured]) -> Table:
+    """Return how a judge agrees with labels, with intervals."""
+    table = Table(title=f"{metric} against labels, 95 % intervals", title_justify="left")
+    columns = ("turns", "scored", "unscored", "defects found", "passed rightly", "found are true", "kappa", "AUC")
+    for column in columns:
+        table.add_column(column, justify="left" if column == "turns" else "right", no_wrap=True)
+    for part in found:
+        a = part.agreement
+        add_row(
+            table,
+            one_line(part.group),
+            str(a.turns),
+            str(sum(part.unscored.values())),
+            _share(a.sensitivity),
+            _share(a.specificity),
+            _share(a.precision),
+            "" if a.kappa is None else f"{a.kappa:.2f}",
+            "" if part.area is None else f"{part.area:.3f}",
+        )
+    return table
+
+
+def _share(share: Share | None) -> str:
+    return f"{share.value:.0%} ({share.lower:.0%} to {share.upper:.0%})" if share else ""
+
+
+def steady_row(part: Steady) -> dict[str, object]:
+    """Return second opinions of one metric and version, for programs."""
+    return {
+        "kind": part.kind.value,
+        "metric": part.metric,
+        "rubric_id": part.rubric_id,
+        "judge_model": part.model,
+        "fingerprint": part.fingerprint,
+        "turns": part.agreement.turns,
+        "agreed": part.agreement.agreed.value if part.agreement.agreed else None,
+        "kappa": part.agreement.kappa,
+        "shift": part.shift,
+        "shift_lower": part.shift_lower,
+        "shift_upper": part.shift_upper,
+    }
+
+
+def steady_table(found: Sequence[Steady]) -> Table:
+    """Return second opinions with intervals."""
+    table = Table(title="Second opinions against first verdicts, 95 % intervals", title_justify="left")
+    columns = ("what", "metric", "judged by", "turns", "agree on defects", "kappa", "shift of the score")
+    for column in columns:
+        table.add_column(column, justify="left" if column in columns[:3] else "right", no_wrap=True)
+    for part in found:
+        add_row(
+            table,
+            "asked again at once" if part.kind is OpinionKind.REPEAT else "another model answers",
+            part.metric,
+            one_line(part.model),
+            str(part.agreement.turns),
+            _share(part.agreement.agreed),
+            "" if part.agreement.kappa is None else f"{part.agreement.kappa:.2f}",
+            "" if part.shift is None else f"{part.shift:+.2f} ({part.shift_lower:+.2f} to {part.shift_upper:+.2f})",
+        )
+    return table
+
+
+def forecast_row(part: Forecast, sampled_a_day: float) -> dict[str, object]:
+    """Return what one call costs, for programs."""
+    return {
+        "metrics": list(part.metrics),
+        "calls_per_turn": part.calls,
+        "input_tokens_per_turn": part.input_tokens,
+        "output_tokens_per_turn": part.output_tokens,
+        "usd_per_thousand_turns": part.usd * 1000,
+        "usd_per_day": part.usd * sampled_a_day,
+    }
+
+
+def forecast_table(found: Sequence[Forecast], sampled_a_day: float) -> Table:
+    """Return what calls cost, per sampled turn and a day."""
+    table = Table(title="Predicted cost, per sampled turn", title_justify="left")
+    for column in ("metrics", "calls", "input tokens", "output tokens", "$ per 1,000 turns", "$ a day"):
+        table.add_column(column, justify="left" if column == "metrics" else "right")
+    for part in found:
+        table.add_row(
+            ", ".join(part.metrics),
+            f"{part.calls:.2f}",
+            f"{part.input_tokens:.0f}",
+            f"{part.output_tokens:.0f}",
+            f"{part.usd * 1000:.2f}",
+            f"{part.usd * sampled_a_day:.2f}",
+        )
+    return table

@@ -1,0 +1,67 @@
+"""What the verbs of the command line share: options, the end of a help page, and the settings that options lead to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import MappingProxyType
+
+import click
+
+from monitor.errors import ConfigError
+from monitor.settings.tree import Settings, duration, load
+
+_DEFAULT_FILE = Path("rag-monitor.yaml")
+
+FORMAT = click.option(
+    "--format", "form", type=click.Choice(["table", "jsonl"]), default="table", show_default=True, help="How to print."
+)
+STORE = click.option("--store", "store_url", metavar="URL", help="SQLAlchemy URL; beats `store.url` of the settings.")
+CONFIG = click.option(
+    "--config",
+    "-c",
+    type=click.Path(path_type=Path),
+    envvar="RAG_MONITOR_CONFIG",
+    help="Settings file. Without it: ./rag-monitor.yaml if there is one, else the defaults.",
+)
+
+
+def examples(*lines: str) -> str:
+    """Return the end of a help page, which click shall not wrap."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def settings_of(config: Path | None, store_url: str | None, more: Mapping[str, str] = MappingProxyType({})) -> Settings:
+    """Return the settings of a file, or of the one in the working directory, under `more` variables and a store's URL.
+
+    Raises:
+        ConfigError: the file cannot be read, or a key is wrong.
+    """
+    environ = {**os.environ, **more, **({"RAG_MONITOR__STORE__URL": store_url} if store_url else {})}
+    return load(settings_file(config), environ)
+
+
+def settings_file(config: Path | None) -> Path | None:
+    """Return the file that was named, or the one in the working directory; None for the defaults."""
+    return config or (_DEFAULT_FILE if _DEFAULT_FILE.exists() else None)
+
+
+def moment(text: str, *, now: datetime) -> datetime:
+    """Return the instant of an ISO 8601 time (UTC unless it says otherwise) or of an age.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    try:
+        age = duration(text)
+        if isinstance(age, timedelta):
+            return now - age
+    except ValueError:
+        pass
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f'--since: {text!r} is neither a time ("2026-03-01T00:00Z") nor an age ("2d")') from None
+    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)

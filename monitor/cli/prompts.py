@@ -1,0 +1,126 @@
+"""`rag-monitor prompts`: what can be measured, how a judge is asked for it, and whether a file of yours is sound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from monitor.cli.explain import explain
+from monitor.cli.options import CONFIG, FORMAT, STORE, examples, settings_of
+from monitor.errors import ConfigError
+from monitor.judging.claim_metric import ClaimMetric
+from monitor.judging.prompt.file import PromptFile, locate, read, shipped
+from monitor.judging.prompt_metric import load_all
+from monitor.model.turns import Turn
+from monitor.ports import Metric
+from monitor.runtime.build import build_judge, build_metrics, open_existing
+
+_FAILED = 1
+_WIDTH = 200
+
+
+@click.group(epilog=examples("rag-monitor prompts list", "rag-monitor prompts check ./tone.md"))
+def prompts() -> None:
+    """Show, check and render the prompt files that metrics are."""
+
+
+@prompts.command("list", epilog=examples("rag-monitor prompts list", "rag-monitor prompts list --format jsonl"))
+@FORMAT
+def list_(form: str) -> None:
+    """List the shipped prompt files and their metrics."""
+    table = Table(title="Shipped prompt files", title_justify="left")
+    for column in ("file", "metric", "scale", "defect", "needs", "what it is"):
+        table.add_column(column, no_wrap=column != "what it is")
+    for file in shipped():
+        front = read(locate(file)).front
+        for name, metric in front.metrics.items():
+            needs = sorted(front.needs if metric.needs is None else metric.needs)
+            scale = "label" if metric.reply == "label" else f"{metric.scale.min:g} to {metric.scale.max:g}"
+            row = {"file": file, "metric": name, "scale": scale, "defect": metric.defect.words, "needs": needs}
+            if form == "jsonl":
+                click.echo(orjson.dumps({**row, "title": metric.title, "source": front.source}).decode())
+            table.add_row(file, name, scale, metric.defect.words, ", ".join(needs), metric.title)
+    if form == "table":
+        Console(width=_WIDTH).print(table)
+
+
+@prompts.command(epilog=examples("rag-monitor prompts show groundedness > mine.md"))
+@click.argument("name")
+def show(name: str) -> None:
+    """Print a prompt file, NAME or path, and the schema of its reply."""
+    path = locate(name)
+    front = read(path).front
+    click.echo(path.read_text(encoding="utf-8"), nl=False)
+    if front.schema_file:
+        click.echo(f"\n# {front.schema_file}")
+        click.echo(path.with_name(front.schema_file).read_text(encoding="utf-8"), nl=False)
+
+
+@prompts.command(epilog=examples("rag-monitor prompts check", "rag-monitor prompts check ./tone.md"))
+@click.argument("names", nargs=-1)
+def check(names: tuple[str, ...]) -> int:
+    """Check prompt files, NAMES or paths; without any, all that are shipped. Asks no judge."""
+    failed = False
+    for name in names or shipped():
+        try:
+            prompt = read(locate(name))
+        except ConfigError as error:
+            failed = True
+            click.echo(f"FAILED  {error}", err=True)
+        else:
+            click.echo(f"ok      {name}: {_told(prompt)}")
+    return _FAILED if failed else 0
+
+
+@prompts.command(
+    epilog=examples("rag-monitor prompts render 3f9c", "rag-monitor prompts render 3f9c --prompt groundedness")
+)
+@click.argument("turn_id")
+@click.option("--prompt", "names", multiple=True, help="File or metric to render; those of the settings without it.")
+@CONFIG
+@STORE
+def render(turn_id: str, names: tuple[str, ...], config: Path | None, store_url: str | None) -> None:
+    """Print what a judge is asked about a stored turn. It is what users wrote: mind where you send it.
+
+    TURN_ID may be cut to its first characters.
+    """
+    settings = settings_of(config, store_url)
+    store = open_existing(settings)
+    try:
+        turn = explain(turn_id, store).turn
+        key = store.key("fence")
+    finally:
+        store.close()
+    metrics: tuple[Metric, ...]
+    if names:
+        metrics = tuple(metric for name in names for metric in load_all(name, judge_name="", fence_key=key))
+    else:
+        metrics = build_metrics(settings, build_judge(settings.judge), fence_key=key)
+    calls: dict[str, list[Metric]] = {}
+    for metric in metrics:
+        if metric.max_output_tokens:
+            calls.setdefault(metric.call, []).append(metric)
+    if not calls:
+        raise ConfigError(
+            "metrics: none of those configured asks a judge model; name one, such as --prompt groundedness"
+        )
+    for group in calls.values():
+        _print_call(", ".join(metric.rubric.metric for metric in group), group[0], turn)
+
+
+def _print_call(title: str, metric: Metric, turn: Turn) -> None:
+    asked = [question.messages for question in metric.questions(turn)] if isinstance(metric, ClaimMetric) else []
+    for messages in asked or [metric.messages(turn)]:
+        click.echo(f"=== {title}" if messages else f"=== {title}: nothing to ask")
+        for message in messages:
+            click.echo(f"[{message.role}]\n{message.content}")
+
+
+def _told(prompt: PromptFile) -> str:
+    front = prompt.front
+    reply = "plain text" if prompt.schema is None else f"JSON by {front.schema_file}"
+    return f"{', '.join(front.metrics)}; reply is {reply}"

@@ -1,0 +1,1 @@
+"""When a series changed for the worse, and what is watched; formulas are in `statistics`, rows in `store`."""

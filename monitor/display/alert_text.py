@@ -1,0 +1,96 @@
+"""An alert in plain words, for every place where a person reads one: what, since when, how much, held against what."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from monitor.model.trends import Alert, AlertState, Regression, Series
+
+_OFF_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""What ends a line or a column, other control characters, and those that turn the direction of writing round."""
+
+
+def headline(alert: Alert) -> str:
+    """Return one line that says what happened; its state comes from `alert.state`.
+
+    A resolved alert's line names the rate it had, since the reader may not remember.
+    """
+    regression = alert.regression
+    verb = "recovered from" if alert.state is AlertState.RESOLVED else "rose to"
+    line = f"{subject(regression.series)}: defect rate {verb} {percent(regression.rate)}"
+    return f"{line}, and its judge changed" if regression.judge_change else line
+
+
+def explanation(alert: Alert) -> str:
+    """Return the sentences behind the headline: rate and interval, baseline, release, judge, times, promise."""
+    regression = alert.regression
+    interval = f"95 % interval {percent(regression.rate_lower)} to {percent(regression.rate_upper)}"
+    null = f"up to {percent(regression.null_rate)} counts as no change"
+    sentences = [
+        f"{percent(regression.rate)} of the judged turns {_span(regression)} are defects ({interval}).",
+        f"The baseline is {percent(regression.baseline_rate)}; {null}.",
+    ]
+    if regression.release:
+        sentences.append(f"Most of these turns ran on release {one_line(regression.release)}.")
+    if regression.judge_change:
+        sentences.append(regression.judge_change)
+    sentences.append(f"Detected {instant(regression.detected_at)}.")
+    if regression.resolved_at is not None:
+        sentences.append(f"Recovery seen {instant(regression.resolved_at)}.")
+    if regression.promise:
+        sentences.append(regression.promise)
+    return " ".join(sentences)
+
+
+def subject(series: Series) -> str:
+    """Return what a series is about, such as `groundedness of support-bot (production, language=de)`."""
+    where = ", ".join(one_line(part) for part in (series.environment, series.slice) if part)
+    return f"{series.metric} of {one_line(series.app)}" + (f" ({where})" if where else "")
+
+
+def one_line(text: str, *, most: int = 60) -> str:
+    r"""Return a name as it may stand in a line: nothing that would break it, and `most` characters of it.
+
+    >>> one_line("shop\nhelp"), one_line("shop" * 20, most=8)
+    ('shop\\nhelp', 'shopsho…')
+    """
+    # No longer than needed: the name may be as long as a request.
+    line = escaped(text[: most + 1])
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def escaped(text: str) -> str:
+    r"""Return the text with escapes for what ends a line or is obeyed by a terminal.
+
+    >>> escaped("\x1b[31mred\n")
+    '\\x1b[31mred\\n'
+    """
+    return _OFF_LINE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage with three significant digits or so.
+
+    >>> percent(0.1234), percent(0.0205), percent(0.00052)
+    ('12.3 %', '2.05 %', '0.052 %')
+    """
+    value = share * 100
+    digits = 1 if value >= 10 else 2 if value >= 1 else 3  # noqa: PLR2004 -- significant digits
+    return f"{value:.{digits}f} %"
+
+
+def instant(at: datetime) -> str:
+    """Return an instant for people, in UTC and to the minute.
+
+    >>> instant(datetime(2026, 5, 4, 10, 0, tzinfo=UTC))
+    '4 May 2026 10:00 UTC'
+    """
+    utc = at.astimezone(UTC)
+    return f"{utc.day} {utc:%b %Y %H:%M} UTC"
+
+
+def _span(regression: Regression) -> str:
+    if regression.resolved_at is None:
+        return f"since {instant(regression.began_at)}"
+    return f"between {instant(regression.began_at)} and {instant(regression.resolved_at)}"

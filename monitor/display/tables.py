@@ -1,0 +1,283 @@
+"""How turns, trends and alerts are printed: JSON lines for programs, tables for people. Values in, text out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import orjson
+from rich.table import Table
+from rich.text import Text
+
+from monitor.display.alert_text import escaped, one_line, subject
+from monitor.model.spans import EPOCH
+from monitor.model.trends import Alert, Rollup, Sums
+from monitor.model.turns import FAILURES, Turn
+from monitor.statistics.rates import bounds, wilson_rate
+
+_MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
+_WEEK = timedelta(weeks=1)
+_SHORT = 60
+_ID = 12
+"""Characters of an id that tell turns apart; `explain` takes them."""
+
+
+def turn_line(turn: Turn) -> str:
+    """Return the turn as one JSON object on one line; `rag-monitor replay` reads it back."""
+    return _json(
+        {
+            "turn_id": turn.turn_id,
+            "trace_id": turn.trace_id,
+            "span_id": turn.span_id,
+            "session_id": turn.session_id,
+            "user_id": turn.user_id,
+            "app": turn.app,
+            "environment": turn.environment,
+            "release": turn.release,
+            "query": turn.query,
+            "history": [{"role": m.role, "content": m.content} for m in turn.history],
+            "retrieval_queries": list(turn.retrieval_queries),
+            "citations": None
+            if turn.citations is None
+            else [
+                {
+                    "id": c.id,
+                    "title": c.title,
+                    "content": c.content,
+                    "score": c.score,
+                    "score_kind": c.score_kind,
+                    "source": c.source,
+                    "rank": c.rank,
+                    "used": c.used,
+                }
+                for c in turn.citations
+            ],
+            "response": turn.response,
+            "ground_truth": turn.ground_truth,
+            "relevant_ids": None if turn.relevant_ids is None else list(turn.relevant_ids),
+            "model": turn.model,
+            "tokens": {"input": turn.input_tokens, "output": turn.output_tokens},
+            "error": turn.error,
+            "streaming": turn.streaming,
+            "started_at": rfc3339(turn.started_at),
+            "ended_at": rfc3339(turn.ended_at),
+            "facets": dict(turn.facets),
+            "flags": sorted(turn.flags),
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendRow:
+    """One window, or several added up, of one metric of one app; all releases together."""
+
+    app: str
+    environment: str
+    metric: str
+    rubric_id: str
+    start: datetime
+    end: datetime
+    sums: Sums
+    unscored: Mapping[str, int]
+
+    @property
+    def not_sampled(self) -> int:
+        """Turns that were not drawn for judging, or not decided about yet."""
+        return self.sums.turns - self.sums.n - self.sums.pending - sum(self.unscored.values())
+
+
+def trend_rows(rollups: Iterable[Rollup], *, by: timedelta) -> tuple[TrendRow, ...]:
+    """Return the whole-app rollups added up over releases and over windows of `by`, in order.
+
+    Windows are counted from midnight UTC, weeks from Monday (ISO 8601).
+    """
+    origin = EPOCH if by % _WEEK else _MONDAY
+    groups: dict[tuple[str, str, str, str, datetime], TrendRow] = {}
+    for r in rollups:
+        if r.series.slice:
+            continue
+        start = origin + (r.start - origin) // by * by
+        key = (r.series.app, r.series.environment, r.series.metric, r.series.rubric_id, start)
+        before = groups.get(key)
+        unscored = Counter(before.unscored if before else {}) + Counter(r.unscored)
+        groups[key] = TrendRow(
+            app=key[0],
+            environment=key[1],
+            metric=key[2],
+            rubric_id=key[3],
+            start=start,
+            end=start + max(by, r.length),
+            sums=before.sums + r.sums if before else r.sums,
+            unscored=dict(unscored),
+        )
+    return tuple(groups[key] for key in sorted(groups))
+
+
+def trend_line(row: TrendRow) -> str:
+    """Return the row as one JSON object on one line; rates are null where nothing was scored."""
+    rate = wilson_rate(row.sums)
+    return _json(
+        {
+            "app": row.app,
+            "environment": row.environment,
+            "metric": row.metric,
+            "rubric_id": row.rubric_id,
+            "start": rfc3339(row.start),
+            "end": rfc3339(row.end),
+            "turns": row.sums.turns,
+            "scored": row.sums.n,
+            "defects": row.sums.k,
+            "pending": row.sums.pending,
+            "not_sampled": row.not_sampled,
+            "unscored": dict(sorted(row.unscored.items())),
+            "defect_rate": rate.value if rate else None,
+            "lower": rate.lower if rate else None,
+            "upper": rate.upper if rate else None,
+            "confidence": rate.confidence if rate else None,
+            "bounds": _bounds(row, rate.value if rate else 0.0),
+            "mean_score": row.sums.sws / row.sums.sw if row.sums.n else None,
+            "input_tokens": row.sums.input_tokens,
+            "output_tokens": row.sums.output_tokens,
+            "cost_usd": row.sums.cost_usd,
+        }
+    )
+
+
+def _bounds(row: TrendRow, share: float) -> dict[str, object] | None:
+    """Return how far the rate could be off if the turns whose judging failed all passed, or all were defects."""
+    failed = sum(count for reason, count in row.unscored.items() if reason in FAILURES)
+    if not failed:
+        return None
+    lower, upper = bounds(share, row.sums.n, failed)
+    return {"failed": failed, "lower": lower, "upper": upper}
+
+
+def trend_table(rows: Sequence[TrendRow]) -> Table:
+    """Return the rows as a table; a rate stands with its interval and with what it does not know."""
+    table = Table(title="Defect rates, 95 % interval; windows in UTC", title_justify="left")
+    columns = ("app", "metric", "from", "defect rate", "scored", "unscored", "pending", "not sampled", "turns", "cost")
+    for column in columns:
+        table.add_column(column, justify="left" if column in {"app", "metric", "from"} else "right", no_wrap=True)
+    for row in rows:
+        rate = wilson_rate(row.sums)
+        shown = f"{rate.value:.1%} ({rate.lower:.1%} to {rate.upper:.1%})" if rate else "no turn scored"
+        app, environment = one_line(row.app), one_line(row.environment)
+        add_row(
+            table,
+            f"{app} ({environment})" if environment else app,
+            row.metric,
+            f"{row.start:%Y-%m-%d %H:%M}",
+            shown,
+            str(row.sums.n),
+            str(sum(row.unscored.values())),
+            str(row.sums.pending),
+            str(row.not_sampled),
+            str(row.sums.turns),
+            f"${row.sums.cost_usd:.2f}",
+        )
+    return table
+
+
+def turn_table(turns: Iterable[Turn]) -> Table:
+    """Return turns as a table, one row each, their text cut short."""
+    table = Table(title="Turns; times in UTC", title_justify="left")
+    for column in ("turn", "started", "app", "query", "citations", "response", "error", "flags"):
+        wraps = column in {"query", "response"}
+        table.add_column(column, justify="right" if column == "citations" else "left", no_wrap=not wraps)
+    for turn in turns:
+        add_row(
+            table,
+            turn.turn_id[:_ID],
+            f"{turn.started_at:%Y-%m-%d %H:%M:%S}",
+            one_line(turn.app),
+            short(turn.query),
+            "unknown" if turn.citations is None else str(len(turn.citations)),
+            short(turn.response),
+            one_line(turn.error or ""),
+            " ".join(sorted(turn.flags)),
+        )
+    return table
+
+
+def alert_line(alert: Alert) -> str:
+    """Return the alert as one JSON object on one line."""
+    r = alert.regression
+    return _json(
+        {
+            "alert_id": alert.alert_id,
+            "fingerprint": alert.fingerprint,
+            "state": alert.state.value,
+            "app": r.series.app,
+            "environment": r.series.environment,
+            "slice": r.series.slice,
+            "metric": r.series.metric,
+            "rubric_id": r.series.rubric_id,
+            "rule": r.rule,
+            "release": r.release,
+            "began_at": rfc3339(r.began_at),
+            "detected_at": rfc3339(r.detected_at),
+            "firing_at": rfc3339(alert.firing_at) if alert.firing_at else None,
+            "resolved_at": rfc3339(alert.resolved_at) if alert.resolved_at else None,
+            "rate": r.rate,
+            "lower": r.rate_lower,
+            "upper": r.rate_upper,
+            "baseline_rate": r.baseline_rate,
+            "null_rate": r.null_rate,
+            "evidence_log10": r.evidence,
+            "threshold_log10": r.threshold,
+            "promise": r.promise,
+            "judge_change": r.judge_change,
+        }
+    )
+
+
+def alert_table(alerts: Sequence[Alert]) -> Table:
+    """Return alerts as a table, newest first, each with what it was held against."""
+    table = Table(title="Alerts; times in UTC", title_justify="left")
+    for column in ("state", "what", "rule", "began", "detected", "resolved", "rate since", "baseline"):
+        table.add_column(column)
+    for alert in alerts:
+        r = alert.regression
+        add_row(
+            table,
+            alert.state.value,
+            subject(r.series),
+            r.rule,
+            f"{r.began_at:%Y-%m-%d %H:%M}",
+            f"{r.detected_at:%Y-%m-%d %H:%M}",
+            f"{alert.resolved_at:%Y-%m-%d %H:%M}" if alert.resolved_at else "",
+            f"{r.rate:.1%} ({r.rate_lower:.1%} to {r.rate_upper:.1%})",
+            f"{r.baseline_rate:.1%}, no change up to {r.null_rate:.1%}",
+        )
+    return table
+
+
+def short(text: str | None) -> str:
+    """Return the text on one line, cut to 60 characters; "" for None."""
+    flat = " ".join((text or "").split())
+    return flat if len(flat) <= _SHORT else f"{flat[: _SHORT - 1]}…"
+
+
+def printable(text: str) -> str:
+    r"""Return the text with what a terminal would obey, such as escape sequences, escaped; tabs and line ends stay.
+
+    >>> printable("\x1b[31mred")
+    '\\x1b[31mred'
+    """
+    return "\n".join("\t".join(map(escaped, line.split("\t"))) for line in text.split("\n"))
+
+
+def rfc3339(moment: datetime) -> str:
+    """Return the instant as RFC 3339 in UTC, with microseconds where there are any."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def add_row(table: Table, *cells: str) -> None:
+    """Add cells as they are: what stands in brackets is somebody's text and no markup, and no cell is two lines."""
+    table.add_row(*(Text(escaped(cell)) for cell in cells))
+
+
+def _json(value: Mapping[str, object]) -> str:
+    return orjson.dumps(value).decode()

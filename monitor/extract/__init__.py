@@ -1,0 +1,1 @@
+"""Attributes become text, messages and documents, whatever the convention; dialects are written with it."""

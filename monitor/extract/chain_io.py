@@ -1,0 +1,347 @@
+"""What a chain was asked and what it answered, out of the free-form input and output that frameworks record.
+
+Order of keys: dialects.md 4.3. `certain` is False for what comes from a key that often holds something else, or
+from a repr; assembly then prefers what a model call says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from monitor.extract import reprs
+from monitor.extract.attributes import REDACTED, is_mapping, is_sequence
+from monitor.extract.component_names import spellings
+from monitor.extract.documents import documents, ranked
+from monitor.extract.json_text import dump, parse
+from monitor.extract.messages import Said, before_last_user, conversation, plainly_named, role_of, said, text_of
+from monitor.model.spans import AttributeValue
+from monitor.model.turns import Citation, Message
+
+_QUESTIONS = spellings(
+    "question", "query", "user_query", "user_input", "user_question", "input", "message", "user_message",
+    "query_str", "str_or_query_bundle", "user_msg", "user_prompt", "task", "args",
+)  # fmt: skip
+_WEAK_QUESTIONS = ("prompt", "text", "q", "content")
+_HISTORIES = spellings(
+    "chat_history", "history", "conversation_history", "message_history", "previous_messages", "chat_messages",
+    "conversation",
+)  # fmt: skip
+_ANSWERS = spellings(
+    "answer", "final_answer", "output", "response", "result", "output_text", "messages", "message", "replies",
+    "choices", "candidates", "generations", "answers", "reply", "completion", "generation", "text", "content",
+    "data", "outputs", "update", "return_values", "final_result", "raw",
+)  # fmt: skip
+_ALTERNATIVES = ("replies", "answers", "choices", "candidates", "generations")
+_NESTED_ANSWERS = spellings("answer", "replies", "answers", "response", "final_answer", "output_text")
+_CONTEXTS = spellings(
+    "context", "contexts", "documents", "docs", "source_documents", "retrieved_documents", "passages",
+    "retrieved_contexts", "chunks",
+)  # fmt: skip
+_ASIDE = {"metadata", "meta", "config", "configurable", "usage", *_HISTORIES}
+_EMPTY = re.compile(
+    r"\s*(?:null|None|\"\"|<(?:async_)?generator object.*|<.{0,60} object at 0x[0-9a-f]+>)\s*", re.DOTALL
+)
+_SPEAKER = re.compile(r"^(?:assistant|ai):\s+", re.IGNORECASE)
+_FIELD = re.compile(r"\[\[ ## (\w+) ## \]\]")
+_TRANSCRIPT = re.compile(r"^(user|human|assistant|ai|bot)\s*:\s*", re.IGNORECASE | re.MULTILINE)
+_DEPTH = 5
+_BREADTH = 64
+
+_Mapping: TypeAlias = Mapping[str, AttributeValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a chain's input says; `None` where it does not say."""
+
+    query: str | None = None
+    history: tuple[Message, ...] | None = None
+    documents: tuple[Citation, ...] | None = None
+    query_certain: bool = True
+    history_certain: bool = True
+    answered: str | None = None
+    """The answer that the messages end with: it was given before, unless the app wrote it into its input afterwards."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What a chain's output says."""
+
+    response: str | None = None
+    documents: tuple[Citation, ...] | None = None
+    certain: bool = True
+    shapeless: str | None = None
+    """Compact JSON of an output in which no answer was found."""
+
+
+def asked(value: AttributeValue) -> Asked:
+    """Return what a chain's input asks; plain text is the query itself."""
+    if isinstance(value, str):
+        return Asked(query=_clean(value))
+    if is_sequence(value):
+        return _asked_in_messages(said(value)) or Asked()
+    if not is_mapping(value):
+        return Asked()
+    history = _history(value)
+    found = _question(value) or Asked()
+    return Asked(
+        query=found.query,
+        history=found.history if history is None else conversation(history),
+        documents=_contexts(value),
+        query_certain=found.query_certain,
+        history_certain=found.history_certain if history is None else all(message.certain for message in history),
+        answered=found.answered,
+    )
+
+
+def answered(value: AttributeValue) -> Answered:
+    """Return what a chain's output answers; plain text is the answer itself."""
+    spoken = isinstance(value, str) and reprs.prints_messages(value)
+    if isinstance(value, str) and not spoken and not reprs.prints_object(value):
+        return Answered(response=tidy(value))
+    docs = _contexts(value) if is_mapping(value) else None
+    found = _answer(value, depth=0)
+    if found is None and is_mapping(value):
+        found = _nested_answer(value)
+    if found is not None:
+        return Answered(response=found.content, documents=docs, certain=found.certain)
+    empty = spoken or value is None or value in ([], {}, ())
+    return Answered(documents=docs, shapeless=None if empty else value if isinstance(value, str) else dump(value))
+
+
+def returned(messages: Sequence[Said | Message]) -> tuple[Citation, ...] | None:
+    """Return the documents that tools told of since the last message of a user, each once; None when none did."""
+    asked_at = max((at for at, message in enumerate(messages) if message.role == "user"), default=-1)
+    found: dict[str, Citation] = {}
+    for message in messages[asked_at + 1 :]:
+        read = documents(message.content) if message.role == "tool" else None
+        for citation in read.citations if read is not None else ():
+            if citation.content:
+                found.setdefault(citation.content, citation)
+    return ranked(tuple(found.values())) if found else None
+
+
+def tidy(text: str) -> str | None:
+    """Return an answer without what frameworks put around it; None when nothing is left.
+
+    >>> tidy("assistant: Two years."), tidy("<generator object>"), tidy("[[ ## answer ## ]] Yes.")
+    ('Two years.', None, 'Yes.')
+    """
+    if not text.strip() or text == REDACTED or _EMPTY.fullmatch(text):
+        return None
+    fields = list(_FIELD.finditer(text))
+    if fields:
+        text = _field(text, fields)
+    return _SPEAKER.sub("", text).strip() or None
+
+
+def _field(text: str, fields: Sequence[re.Match[str]]) -> str:
+    """DSPy's reply: the field `answer` or `response`, else the last before `completed`."""
+    ends = [*(field.start() for field in fields[1:]), len(text)]
+    parts = [(f[1], text[f.end() : end].strip()) for f, end in zip(fields, ends, strict=True) if f[1] != "completed"]
+    named = next((body for name, body in parts if name in {"answer", "response"}), None)
+    return named if named is not None else (parts[-1][1] if parts else text)
+
+
+def _clean(text: str) -> str | None:
+    text = text_of(text).strip()
+    return None if not text or text == REDACTED or _EMPTY.fullmatch(text) else text
+
+
+def _levels(value: _Mapping) -> Iterator[list[_Mapping]]:
+    """The maps in a value, outermost first, without those that hold documents or settings."""
+    level = [value]
+    for _ in range(_DEPTH):
+        yield level
+        level = [
+            held
+            for holder in level
+            for key, held in holder.items()
+            if is_mapping(held) and key not in _CONTEXTS and key not in _ASIDE
+        ][:_BREADTH]
+        if not level:
+            return
+
+
+def _question(value: _Mapping) -> Asked | None:
+    for level in _levels(value):
+        for keys, certain in ((_QUESTIONS, True), (("messages",), True), (_WEAK_QUESTIONS, False)):
+            for key in keys:
+                for holder in level:
+                    found = _question_at(holder.get(key)) if key in holder else None
+                    if found is not None:
+                        return found if certain else Asked(query=found.query, query_certain=False)
+    return None
+
+
+def _question_at(held: AttributeValue) -> Asked | None:
+    if isinstance(held, str):
+        parsed = parse(held)
+        if parsed is not None and not isinstance(parsed.value, str):
+            return _question_in(parsed.value)
+        query = _clean(held)
+        return None if query is None else Asked(query=query)
+    return _question_in(held)
+
+
+def _question_in(held: AttributeValue) -> Asked | None:
+    if is_sequence(held):
+        if held and isinstance(held[0], str) and not reprs.prints_messages(held[0]):
+            query = _clean(held[0])
+            return None if query is None else Asked(query=query)
+        return _asked_in_messages(said(held))
+    if is_mapping(held):
+        spoken = role_of(held.get("role")) or role_of(held.get("type")) or "lc" in held
+        return _asked_in_messages(said(held)) if spoken else _question(held)
+    return None
+
+
+def _asked_in_messages(messages: Sequence[Said]) -> Asked | None:
+    """History is not said to be empty by messages that hold nothing but the question: some apps keep it elsewhere.
+
+    Messages that end with an answer may be the conversation so far, and the question stands elsewhere.
+    """
+    earlier, last = before_last_user(messages)
+    if last is None or not last.content.strip():
+        return None
+    history = conversation(earlier)
+    final = messages[-1]
+    answered = tidy(final.content) if final.role == "assistant" and not final.tool_calls else None
+    return Asked(
+        query=last.content.strip(),
+        history=history or None,
+        query_certain=answered is None,
+        history_certain=last.certain and answered is None,
+        answered=answered,
+    )
+
+
+def _history(value: _Mapping) -> tuple[Said, ...] | None:
+    for level in _levels(value):
+        for key in _HISTORIES:
+            for holder in level:
+                held = holder.get(key)
+                if is_sequence(held) and held and all(isinstance(line, str) for line in held):
+                    return _lines([str(line) for line in held]) or said(held)
+                if is_sequence(held) or is_mapping(held):
+                    return said(held)
+                if isinstance(held, str):
+                    return _transcript(held) or said(held)
+        for holder in level:
+            spoken = said(holder["messages"]) if _asks_beside_messages(holder) else ()
+            if spoken and spoken[-1].role == "assistant":
+                return spoken
+    return None
+
+
+def _asks_beside_messages(value: _Mapping) -> bool:
+    return is_sequence(value.get("messages")) and any(isinstance(value.get(key), str) for key in _QUESTIONS)
+
+
+def _transcript(text: str) -> tuple[Said, ...]:
+    """`Human: ...` and `AI: ...` lines, as prompt-building code writes them."""
+    marks = list(_TRANSCRIPT.finditer(text))
+    if not marks or marks[0].start() > 0:
+        return ()
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    return tuple(
+        Said(role_of(mark[1]) or "user", text[mark.end() : end].strip(), certain=False)
+        for mark, end in zip(marks, ends, strict=True)
+    )
+
+
+def _lines(lines: Sequence[str]) -> tuple[Said, ...]:
+    """A list whose texts all begin with who speaks."""
+    spoken = [_transcript(line) for line in lines]
+    return tuple(one[0] for one in spoken) if all(len(one) == 1 for one in spoken) else ()
+
+
+def _contexts(value: _Mapping) -> tuple[Citation, ...] | None:
+    for key in _CONTEXTS:
+        held = value.get(key)
+        if is_sequence(held):
+            read = documents(held, trusted=True)
+            if read is not None and (not held or any(citation.content for citation in read.citations)):
+                return read.citations
+    return None
+
+
+def _answer(value: AttributeValue, *, depth: int) -> Said | None:  # noqa: PLR0911 -- one return per shape
+    if depth > _DEPTH:
+        return None
+    if isinstance(value, str):
+        return _answer_in_text(value, depth=depth)
+    if is_sequence(value):
+        return _answer_in_list(value, depth=depth)
+    if not is_mapping(value):
+        return None
+    value = plainly_named(value)
+    if role_of(value.get("role")) or role_of(value.get("type")) or "lc" in value:
+        return _last_said(said(value))
+    for key in _ANSWERS:
+        if value.get(key):
+            found = _answer(_first_alternative(value, key), depth=depth + 1)
+            if found is not None:
+                return found
+    return None
+
+
+def _first_alternative(value: _Mapping, key: str) -> AttributeValue:
+    held = value.get(key)
+    return held[0] if key in _ALTERNATIVES and is_sequence(held) and held else held
+
+
+def _answer_in_text(value: str, *, depth: int) -> Said | None:
+    parsed = parse(value)
+    if parsed is not None and not isinstance(parsed.value, str):
+        found = _answer(parsed.value, depth=depth + 1)
+        if found is not None:
+            return found
+    if reprs.prints_messages(value):
+        return _last_said(said(value))
+    if reprs.prints_object(value):
+        return _answer_in_object(value)
+    text = tidy(value)
+    return None if text is None else Said("assistant", text)
+
+
+def _answer_in_object(value: str) -> Said | None:
+    """The last message printed inside an object, if a model said it, else a field; a preview may have neither."""
+    if "Message(" in value:
+        role, printed = reprs.concluding(value) or ("", "")
+        printed = printed if (role_of(role) or role_of(f"{role}message")) == "assistant" else ""
+    else:
+        printed = reprs.field(value, _ANSWERS) or ""
+    text = tidy(printed)
+    return None if text is None else Said("assistant", text, certain=False)
+
+
+def _answer_in_list(value: Sequence[AttributeValue], *, depth: int) -> Said | None:
+    """Of messages the last; of alternatives the first; several plain texts are no answer."""
+    if not value or (isinstance(value[0], str) and len(value) > 1):
+        return None
+    first = value[0]
+    spoken = is_mapping(first) and (role_of(first.get("role")) or role_of(first.get("type")) or "lc" in first)
+    if spoken or (isinstance(first, str) and reprs.prints_messages(first)):
+        return _last_said(said(value))
+    return _answer(first, depth=depth + 1) if not isinstance(first, str) else None
+
+
+def _last_said(messages: Sequence[Said]) -> Said | None:
+    if not messages or messages[-1].role != "assistant":
+        return None
+    text = tidy(messages[-1].content)
+    return None if text is None else Said("assistant", text, certain=messages[-1].certain)
+
+
+def _nested_answer(value: _Mapping) -> Said | None:
+    for level in _levels(value):
+        for key in _NESTED_ANSWERS:
+            for holder in level:
+                found = _answer(_first_alternative(holder, key), depth=1)
+                if found is not None:
+                    return found
+    return None

@@ -1,0 +1,82 @@
+"""What a dialect file is made of: where a convention keeps plain fields, and the object the file exposes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from monitor.extract import session_and_user
+from monitor.extract.attributes import boolean, integer, text, visible
+from monitor.extract.failure import failure
+from monitor.model.spans import Role, Span, Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Attribute keys of the fields that need no code, in order of preference."""
+
+    session_id: tuple[str, ...] = ()
+    """Asked before the keys that every convention shares (`monitor.extract.session_and_user`)."""
+    user_id: tuple[str, ...] = ()
+    model: tuple[str, ...] = ()
+    """The model that answered."""
+    request_model: tuple[str, ...] = ()
+    input_tokens: tuple[str, ...] = ()
+    output_tokens: tuple[str, ...] = ()
+    response_id: tuple[str, ...] = ()
+    retrieval_query: tuple[str, ...] = ()
+    streaming: tuple[str, ...] = ()
+    facets: tuple[tuple[str, str], ...] = ()
+    """(facet, attribute): properties of few values to slice by."""
+
+    def step(self, span: Span, role: Role, dialect: str) -> Step:
+        """Return a step with the plain fields read."""
+        attributes = span.attributes
+        return Step(
+            span=span,
+            role=role,
+            dialect=dialect,
+            session_id=session_and_user.session(attributes, *self.session_id),
+            user_id=text(attributes, *self.user_id) or session_and_user.user(attributes),
+            model=text(attributes, *self.model),
+            request_model=text(attributes, *self.request_model),
+            input_tokens=integer(attributes, *self.input_tokens),
+            output_tokens=integer(attributes, *self.output_tokens),
+            response_id=text(attributes, *self.response_id),
+            retrieval_query=visible(attributes, *self.retrieval_query),
+            streaming=boolean(attributes, *self.streaming),
+            error=failure(span),
+            facets={facet: value for facet, key in self.facets if (value := text(attributes, key)) is not None},
+            flags=span.flags | {"truncated"} if span.dropped_attributes else span.flags,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What an app's team does so that turns come out whole; docs/dialects.md is checked against it."""
+
+    lines: str
+    """What to add to the app or its environment."""
+    content: str | None = ""
+    """The setting that switches capture of content on; "" where it is on by default, None where none is carried."""
+    remark: str = ""
+    """What else decides about content."""
+    session: str = ""
+    """How to say which conversation a turn belongs to."""
+    documents: str = ""
+    """How documents get into the telemetry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convention:
+    """One telemetry convention as the object `DIALECT` of its file; satisfies `monitor.ports.Dialect`."""
+
+    name: str
+    priority: int
+    url: str
+    versions: str
+    """Which releases of the convention and its emitters were seen."""
+    setup: Setup = Setup(lines="")
+    claims: Callable[[Span], bool]
+    role: Callable[[Span], Role]
+    read: Callable[[Span], Step]

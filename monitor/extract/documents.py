@@ -1,0 +1,298 @@
+"""Retrieved documents in the shapes that retrievers and frameworks give them, as citations.
+
+Known shapes: plain texts, objects with the usual key names, LangChain constructor JSON, LlamaIndex `{node, score}`,
+`[document, score]` pairs, columns of a vector store, JSON in JSON, and Python reprs of documents and lists of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from monitor.extract import reprs
+from monitor.extract.attributes import REDACTED, finite, is_mapping, is_sequence
+from monitor.extract.component_names import spellings
+from monitor.extract.excerpts import excerpts
+from monitor.extract.json_text import parse
+from monitor.extract.messages import role_of, text_of
+from monitor.model.spans import AttributeValue
+from monitor.model.turns import Citation
+
+_IDS = spellings("id", "id_", "doc_id", "document_id", "node_id", "chunk_id", "uuid", "pid", "point_id")
+_CONTENTS = spellings(
+    "content", "page_content", "text", "document", "body", "passage", "snippet", "long_text", "chunk",
+)  # fmt: skip
+_TITLES = spellings("title", "name", "file_name", "filename", "heading")
+_SOURCES = spellings("source", "url", "uri", "file_path", "path", "link", "file_name", "filename")
+_METADATA = ("metadata", "meta", "payload", "extra_info", "attributes", "properties")
+_LISTS = spellings(
+    "documents", "docs", "source_documents", "context", "contexts", "retrieved_documents", "retrieved_contexts",
+    "source_nodes", "nodes", "passages", "chunks", "results", "matches", "hits", "retrieval_context",
+)  # fmt: skip
+_OBJECTS = ("sources", "relevantContext")
+"""Lists that hold documents when they are lists of objects, and names otherwise."""
+_DEPTH = 5
+
+ScoreKind: TypeAlias = Literal["similarity", "distance", "unknown"]
+
+_SIMILARITIES = spellings("relevance_score", "similarity", "relevance", "certainty", "rerank_score", "similarity_score")
+_SCORES: Mapping[str, ScoreKind] = {
+    **dict.fromkeys(_SIMILARITIES, "similarity"),
+    "score": "unknown",
+    **dict.fromkeys(("distance", "_distance"), "distance"),
+}
+"""In order of preference: beside a distance the score is what the app goes by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """Citations in the order given, ranked from 1; `damaged` when metadata could not be read."""
+
+    citations: tuple[Citation, ...]
+    damaged: bool = False
+
+
+def documents(value: AttributeValue, *, trusted: bool = False) -> Documents | None:
+    """Return the documents in a value, () for an empty list, None when it is no list of documents.
+
+    `trusted`: the convention says these are documents, so an id alone or a plain text suffices; otherwise objects
+    must show content next to an id, source, title or score.
+    """
+    found, damaged = _listed(value, trusted=trusted, depth=0)
+    return None if found is None else Documents(ranked(found), damaged)
+
+
+def document(value: AttributeValue, *, trusted: bool = False) -> Documents | None:
+    """Return one document as a list of one, None when the value is no document."""
+    one, damaged = _one(value, trusted=trusted, depth=0)
+    return None if one is None else Documents((one,), damaged)
+
+
+def ranked(citations: Sequence[Citation]) -> tuple[Citation, ...]:
+    """Return the citations with `rank` counting from 1."""
+    return tuple(
+        citation if citation.rank == rank else replace(citation, rank=rank)
+        for rank, citation in enumerate(citations, 1)
+    )
+
+
+def _listed(value: AttributeValue, *, trusted: bool, depth: int) -> tuple[list[Citation] | None, bool]:
+    if depth > _DEPTH:
+        return None, False
+    if isinstance(value, str):
+        return _in_text(value, trusted=trusted, depth=depth)
+    if is_mapping(value):
+        return _from_container(value, trusted=trusted, depth=depth)
+    if not is_sequence(value):
+        return None, False
+    read = _in_blocks if value and all(map(_is_block, value)) else _items
+    return read(value, trusted=trusted, depth=depth)
+
+
+def _in_text(text: str, *, trusted: bool, depth: int) -> tuple[list[Citation] | None, bool]:
+    """JSON, printed objects, a printed message of a tool, or a text written for a model to read."""
+    printed = reprs.literal(text) if reprs.prints_plain(text) else None
+    if printed is not None:
+        return _listed(printed, trusted=trusted, depth=depth + 1)
+    parsed = parse(text)
+    if parsed is not None and not isinstance(parsed.value, str):
+        return _listed(parsed.value, trusted=trusted, depth=depth + 1)
+    listed: Sequence[AttributeValue] = reprs.documents(text)
+    if not listed and reprs.prints_messages(text):
+        listed = reprs.documents(reprs.artifact(text))
+        said = reprs.spoken(text)
+        if not listed and said:
+            return _listed(said[-1][1], trusted=trusted, depth=depth + 1)
+    listed = listed or excerpts(text)
+    return _listed(listed, trusted=trusted, depth=depth + 1) if listed else (None, False)
+
+
+def _items(value: Sequence[AttributeValue], *, trusted: bool, depth: int) -> tuple[list[Citation] | None, bool]:
+    found: list[Citation] = []
+    damaged = False
+    for item in value:
+        one, bad = _one(item, trusted=trusted, depth=depth + 1, rank=len(found) + 1)
+        damaged |= bad
+        if one is not None:
+            found.append(one)
+    if not found and value:
+        if len(value) == 1 and (is_sequence(value[0]) or is_mapping(value[0])):
+            return _listed(value[0], trusted=trusted, depth=depth + 1)
+        return None, damaged
+    return found, damaged
+
+
+def _is_block(part: AttributeValue) -> bool:
+    """Whether it is a part of a message whose text is JSON: what MCP and Bedrock make of a tool's result."""
+    held = part.get("text") if is_mapping(part) and part.keys() <= {"type", "text", "annotations"} else None
+    return isinstance(held, str) and held.lstrip()[:1] in {"[", "{"}
+
+
+def _in_blocks(value: Sequence[AttributeValue], *, trusted: bool, depth: int) -> tuple[list[Citation] | None, bool]:
+    found: list[Citation] = []
+    damaged = read = False
+    for part in value:
+        listed, bad = _listed(part["text"] if is_mapping(part) else None, trusted=trusted, depth=depth + 1)
+        damaged, read = damaged or bad, read or listed is not None
+        found += listed or ()
+    return (found if read else None), damaged
+
+
+def _from_container(
+    value: Mapping[str, AttributeValue], *, trusted: bool, depth: int
+) -> tuple[list[Citation] | None, bool]:
+    for key in _LISTS:
+        held = value.get(key)
+        if is_sequence(held):
+            columns = _columns(value) if key == "documents" and held and is_sequence(held[0]) else None
+            read = (columns, False) if columns is not None else _listed(held, trusted=True, depth=depth + 1)
+            if read[0] is not None:
+                return read
+        elif is_mapping(held):
+            read = _listed(held, trusted=trusted, depth=depth + 1)
+            if read[0] is not None:
+                return read
+    listed = _of_objects(value, depth)
+    if listed is not None:
+        return listed, False
+    for key in ("output", "outputs", "result", "data"):
+        if key in value:
+            return _listed(value[key], trusted=trusted, depth=depth + 1)
+    one, damaged = _one(value, trusted=trusted, depth=depth + 1)
+    return (None if one is None else [one]), damaged
+
+
+def _of_objects(value: Mapping[str, AttributeValue], depth: int) -> list[Citation] | None:
+    for key in _OBJECTS if value.keys().isdisjoint(_CONTENTS) else ():
+        held = value.get(key)
+        if is_sequence(held) and all(map(is_mapping, held)):
+            read, _ = _listed(held, trusted=False, depth=depth + 1)
+            if read is not None:
+                return read
+    return None
+
+
+def _columns(value: Mapping[str, AttributeValue]) -> list[Citation] | None:
+    """Chroma's result: parallel lists per query; the first query's are read."""
+
+    def column(name: str) -> Sequence[AttributeValue]:
+        held = value.get(name)
+        first = held[0] if is_sequence(held) and held else None
+        return first if is_sequence(first) else ()
+
+    ids, texts, distances, metadatas = map(column, ("ids", "documents", "distances", "metadatas"))
+    if not texts:
+        return None
+    rows: list[Citation] = []
+    for i, body in enumerate(texts):
+        row: dict[str, AttributeValue] = {"content": body}
+        for name, values in (("id", ids), ("distance", distances), ("metadata", metadatas)):
+            if i < len(values):
+                row[name] = values[i]
+        one, _ = _one(row, trusted=True, depth=1, rank=len(rows) + 1)
+        if one is not None:
+            rows.append(one)
+    return rows
+
+
+def _one(  # noqa: PLR0911 -- one return per shape
+    value: AttributeValue, *, trusted: bool, depth: int, rank: int = 1
+) -> tuple[Citation | None, bool]:
+    if depth > _DEPTH:
+        return None, False
+    if isinstance(value, str):
+        return _from_text(value, trusted=trusted, depth=depth, rank=rank)
+    if is_sequence(value):
+        if len(value) == 2 and not isinstance(value[1], str):  # noqa: PLR2004 -- [document, score]
+            inner, damaged = _one(value[0], trusted=trusted, depth=depth + 1, rank=rank)
+            score = finite(value[1])
+            return (replace(inner, score=score) if inner and score is not None else inner), damaged
+        return None, False
+    if not is_mapping(value) or _is_message(value):
+        return None, False
+    for wrapper in ("kwargs", "node", "document", "entity", "doc", "json"):
+        held = value.get(wrapper)
+        if is_mapping(held) and (wrapper != "kwargs" or "lc" in value):
+            inner, damaged = _one(held, trusted=trusted, depth=depth + 1, rank=rank)
+            if inner is None:
+                return None, damaged
+            score, kind = _score(value)
+            return (inner if score is None else replace(inner, score=score, score_kind=kind)), damaged
+    return _from_mapping(value, trusted=trusted, rank=rank)
+
+
+def _is_message(value: Mapping[str, AttributeValue]) -> bool:
+    """Whether somebody said it: messages have ids and texts too. LangChain names a message's class in `id`."""
+    name = value.get("id") if "lc" in value else None
+    told = (value.get("role"), value.get("type"), name[-1] if is_sequence(name) and name else None)
+    return any(role_of(role) is not None for role in told)
+
+
+def _from_text(value: str, *, trusted: bool, depth: int, rank: int) -> tuple[Citation | None, bool]:
+    if not value.strip():
+        return None, False
+    parsed = parse(value)
+    if parsed is not None and is_mapping(parsed.value):
+        return _one(parsed.value, trusted=trusted, depth=depth + 1, rank=rank)
+    printed = reprs.document(value)
+    if printed is not None:
+        return _from_mapping(printed, trusted=True, rank=rank)
+    return (Citation(content=value, rank=rank) if trusted and value != REDACTED else None), False
+
+
+def _from_mapping(value: Mapping[str, AttributeValue], *, trusted: bool, rank: int) -> tuple[Citation | None, bool]:
+    meta, damaged = _metadata(value)
+    identity = _text(value, _IDS) or _text(meta, _IDS)
+    content = _text(value, _CONTENTS) or _text(meta, ("text", "content", "page_content", "chunk", "document"))
+    content = content or _parts(value.get("content"))
+    score, kind = _score(value)
+    if score is None:
+        score, kind = _score(meta)
+    title = _text(value, _TITLES) or _text(meta, _TITLES)
+    source = _text(value, _SOURCES) or _text(meta, _SOURCES)
+    citation = Citation(
+        id=identity, title=title, content=content, score=score, score_kind=kind, source=source, rank=rank
+    )
+    known = any(part is not None for part in (identity, title, source, score)) or bool(meta)
+    if content is None and not (trusted and (identity is not None or source is not None)):
+        return None, damaged
+    return (citation if trusted or known else None), damaged
+
+
+def _parts(held: AttributeValue) -> str | None:
+    """The text of content in parts, as Genkit and tools of MCP servers have it."""
+    spoken = is_sequence(held) and all(is_mapping(part) and "text" in part for part in held)
+    return text_of(held).strip() or None if spoken else None
+
+
+def _metadata(value: Mapping[str, AttributeValue]) -> tuple[Mapping[str, AttributeValue], bool]:
+    for key in _METADATA:
+        held = value.get(key)
+        if is_mapping(held):
+            return held, False
+        if isinstance(held, str) and held.strip():
+            parsed = parse(held)
+            if parsed is not None and is_mapping(parsed.value):
+                return parsed.value, parsed.cut is not None
+            return {}, held != REDACTED
+    return {}, False
+
+
+def _score(value: Mapping[str, AttributeValue]) -> tuple[float | None, ScoreKind]:
+    for key, kind in _SCORES.items():
+        if key in value and (score := finite(value[key])) is not None:
+            return score, kind
+    return None, "unknown"
+
+
+def _text(value: Mapping[str, AttributeValue], keys: Sequence[str]) -> str | None:
+    for key in keys:
+        if key not in value:
+            continue
+        held = value[key]
+        if isinstance(held, str) and held.strip() and held != REDACTED:
+            return held
+        if isinstance(held, int) and not isinstance(held, bool):
+            return str(held)
+    return None

@@ -1,0 +1,340 @@
+"""Operations that SDKs record with a free-form input and output: what each role of them says of a turn.
+
+Many conventions only name a span's kind and keep what went in and came out as one value each: a text, JSON, or the
+arguments of a decorated function. A dialect finds the two values; here they are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from monitor.extract import session_and_user
+from monitor.extract.attributes import REDACTED, integer, is_mapping, is_sequence, mapping, text
+from monitor.extract.chain_io import Asked, answered, asked, tidy
+from monitor.extract.documents import Documents, documents
+from monitor.extract.json_text import parse
+from monitor.extract.messages import Said, conversation, heard, role_of, said, text_of
+from monitor.extract.reprs import literal, prints_messages, prints_plain
+from monitor.model.spans import AttributeValue, Role, Step
+
+_ARGUMENTS = {"args", "kwargs"}
+_OBJECT = re.compile(r"[A-Z]\w*|<.{1,200}>", re.DOTALL)
+"""How `self` and other objects print."""
+_PROMPTS = ("messages", "input", "inputs", "prompts", "prompt", "contents")
+_INSTRUCTIONS = ("system", "instructions", "system_instruction", "system_prompt")
+_RESULTS = ("output", "outputs", "content", "result", "artifact", "data")
+_OWN = {"id", "content", "page_content", "text", "documents"}
+_MADE = ("messages", "message", "generations", "output", "outputs", "update")
+_DEPTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What went into an operation or came out; `cut` is the text it broke off in, None when it is whole."""
+
+    value: AttributeValue = None
+    cut: str | None = None
+
+
+def decoded(raw: AttributeValue) -> Value:
+    """Return the value of JSON text or of a printed container, anything else as it is.
+
+    >>> decoded('{"a": "b')
+    Value(value={'a': 'b'}, cut='b')
+    """
+    if not isinstance(raw, str):
+        return Value(raw)
+    if raw == REDACTED:
+        return Value()
+    printed = literal(raw) if prints_plain(raw) else None
+    parsed = parse(raw) if printed is None else None
+    if parsed is not None:
+        return Value(parsed.value, parsed.cut)
+    if printed is None and raw.lstrip()[:1] in {"{", "[", "("}:
+        printed = literal(raw)
+    return Value(raw if printed is None else printed)
+
+
+def told(step: Step, given: Value, made: Value) -> Step:
+    """Return the step with what its input and output say, by its role."""
+    if given.cut is not None or made.cut is not None:
+        step = replace(step, flags=step.flags | {"truncated"})
+    if step.role in {Role.CHAIN, Role.AGENT}:
+        step = replace(
+            step,
+            session_id=step.session_id or session_and_user.session_given(given.value),
+            user_id=step.user_id or session_and_user.user_given(given.value),
+        )
+    reader = _READERS.get(step.role)
+    return step if reader is None else reader(step, given, made)
+
+
+def called(args: Sequence[AttributeValue], kwargs: Mapping[str, AttributeValue]) -> Asked:
+    """Return what the arguments of a function ask: the first text is the query, messages beside it the history.
+
+    >>> called(["Pipeline", "Why?", [{"role": "user", "content": "Hi"}]], {}).query
+    'Why?'
+    """
+    found = asked(kwargs) if kwargs else Asked()
+    texts = [arg for arg in args if isinstance(arg, str) and arg.strip()]
+    spoken = [arg for arg in texts if not _OBJECT.fullmatch(arg)] or texts
+    query = found.query or (asked(spoken[0]).query if spoken else None)
+    history = found.history
+    for arg in args:
+        if is_mapping(arg):
+            inner = asked(arg)
+            query, history = query or inner.query, inner.history if history is None else history
+        elif is_sequence(arg) and _speaks(arg):
+            if query is None:
+                inner = asked(arg)
+                query, history = inner.query, inner.history
+            elif history is None:
+                history = conversation(said(arg))
+        elif is_sequence(arg) and not arg and spoken and history is None:
+            history = ()
+    return replace(found, query=query, history=history)
+
+
+def question(value: AttributeValue) -> Asked:
+    """Return what an operation's input asks; `{"args": [...], "kwargs": {...}}` are a function's arguments.
+
+    JavaScript SDKs write the arguments alone: a list that begins with a text.
+    """
+    if is_mapping(value) and value.keys() == _ARGUMENTS:
+        args, kwargs = value["args"], value["kwargs"]
+        return called(args if is_sequence(args) else (), kwargs if is_mapping(kwargs) else {})
+    if is_sequence(value) and value and is_mapping(value[0]) and not role_of(value[0].get("role")):
+        listed = documents(value)
+        if listed is not None and listed.citations:
+            return Asked(documents=listed.citations)
+    if is_sequence(value) and len(value) > 1 and isinstance(value[0], str) and not role_of(value[0]):
+        return called(value, {})
+    return asked(value)
+
+
+def prompt(value: AttributeValue) -> tuple[Said, ...]:
+    """Return the messages of a model call's input: a list of them, a request's body, or a plain prompt."""
+    if not is_mapping(value) or role_of(value.get("role")) or "lc" in value:
+        return said(value)
+    if value.keys() == _ARGUMENTS:
+        kwargs, args = value["kwargs"], value["args"]
+        return prompt(kwargs) if kwargs else tuple(m for arg in (args if is_sequence(args) else ()) for m in said(arg))
+    first = tuple(Said("system", text_of(value[key])) for key in _INSTRUCTIONS if value.get(key))
+    for key in _PROMPTS:
+        held = value.get(key)
+        read = prompt(held) if is_mapping(held) else said(held)
+        if read:
+            return first + read
+    query = asked(value).query
+    return (*first, Said("user", query)) if query else first
+
+
+def completion(  # noqa: PLR0911 -- one return per shape
+    value: AttributeValue, *, depth: int = 0
+) -> tuple[Said, ...]:
+    """Return the messages of a model call's output; of several choices the first."""
+    if depth > _DEPTH:
+        return ()
+    if is_sequence(value):
+        held = value[0] if value else None
+        nested = is_sequence(held) or (is_mapping(held) and ("text" in held or "generations" in held))
+        return completion(held, depth=depth + 1) if nested else said(value, default="assistant")
+    if not is_mapping(value):
+        return said(value, default="assistant")
+    if role_of(value.get("role")) or role_of(value.get("type")) or "lc" in value:
+        return said(value, default="assistant")
+    for key in ("choices", "generations", "candidates"):
+        held = value.get(key)
+        if is_sequence(held):
+            return completion(held[0], depth=depth + 1) if held else ()
+    for key in ("message", "messages", "output", "delta"):
+        held = value.get(key)
+        if is_mapping(held) or (is_sequence(held) and held):
+            return completion(held, depth=depth + 1)
+    made = said(value, default="assistant")
+    if made and (made[0].content or made[0].tool_calls):
+        return made
+    response = answered(value).response
+    return (Said("assistant", response),) if response else made
+
+
+def maker(value: AttributeValue, *, only: bool = False, depth: int = 0) -> str | None:
+    """Return the model that made the last message in a value, as LangChain notes it; `only`: of a single message.
+
+    LlamaIndex and Genkit keep the provider's reply beside the message, as `raw`.
+
+    >>> maker({"messages": [{"type": "ai", "content": "So.", "response_metadata": {"model_name": "m-1"}}]})
+    'm-1'
+    """
+    if is_sequence(value):
+        return maker(value[-1], depth=depth + 1) if value and not only and depth <= _DEPTH else None
+    if not is_mapping(value) or depth > _DEPTH:
+        return None
+    held = value.get("kwargs") if "lc" in value else value
+    noted = (held.get("response_metadata") or held.get("_meta")) if is_mapping(held) else None
+    if is_mapping(noted):
+        return text(noted, "model_name", "model")
+    raw = value.get("raw")
+    if is_mapping(raw) and raw.get("model"):
+        return text(raw, "model")
+    inner = () if only else [value[key] for key in _MADE if value.get(key)] or _replying(value)
+    return next((found for one in inner if (found := maker(one, depth=depth + 1))), None)
+
+
+def _replying(value: Mapping[str, AttributeValue]) -> list[AttributeValue]:
+    """The replies of a pipeline's components, whatever they are called."""
+    return [held["replies"] for held in value.values() if is_mapping(held) and "replies" in held]
+
+
+def _speaks(value: Sequence[AttributeValue]) -> bool:
+    messages = said(value)
+    return bool(messages) and not any(isinstance(item, str) for item in value)
+
+
+def _chain(step: Step, given: Value, made: Value) -> Step:
+    ask, answer = question(given.value), answered(made.value)
+    listed = documents(made.value) if is_sequence(made.value) else None
+    found = listed.citations if listed is not None and listed.citations else answer.documents
+    unsure = {"query"} if not ask.query_certain else set()
+    if not ask.history_certain or given.cut is not None:
+        unsure.add("history")
+    if not answer.certain or made.cut is not None or answer.response == ask.answered:
+        unsure.add("response")
+    flags = set(step.flags)
+    if given.cut and ask.query is not None and ask.query == given.cut.strip():
+        flags.add("input_truncated")
+    return replace(
+        step,
+        query=ask.query,
+        history=ask.history,
+        documents=found or (ask.documents if found is None else found),
+        model=step.model or maker(made.value) or maker(given.value if is_mapping(given.value) else None, only=True),
+        response=None if listed is not None and listed.citations else answer.response,
+        shapeless=answer.shapeless,
+        unsure=step.unsure | unsure,
+        flags=frozenset(flags),
+    )
+
+
+def _model_call(step: Step, given: Value, made: Value) -> Step:
+    said_in, said_out = prompt(given.value), completion(made.value)
+    replies = [m for m in said_out if m.role == "assistant"]
+    output = next((found for m in reversed(replies) if (found := tidy(m.content))), None)
+    reply = _reply(made.value)
+    asked_for = given.value if is_mapping(given.value) else {}
+    usage = mapping(reply, "usage")
+    return replace(
+        step,
+        messages=heard(said_in) or step.messages,
+        output=output or step.output,
+        tool_calls=max(step.tool_calls, sum(m.tool_calls for m in replies)),
+        model=_model(step, reply),
+        request_model=step.request_model or text(asked_for, "model", "model_name"),
+        input_tokens=_either(step.input_tokens, integer(usage, "prompt_tokens", "input_tokens")),
+        output_tokens=_either(step.output_tokens, integer(usage, "completion_tokens", "output_tokens")),
+        response_id=step.response_id or text(reply, "id"),
+        streaming=step.streaming or (True if asked_for.get("stream") is True else None),
+    )
+
+
+def _reply(made: AttributeValue) -> Mapping[str, AttributeValue]:
+    """A provider's reply, which LlamaIndex keeps beside the message it read in it."""
+    if not is_mapping(made):
+        return {}
+    raw = made.get("raw")
+    return raw if is_mapping(raw) else made
+
+
+def _model(step: Step, reply: Mapping[str, AttributeValue]) -> str | None:
+    """The reply's word where the span names none, or the one that was asked for."""
+    told = step.model if step.model != step.request_model else None
+    named = text(reply, "model", "model_name") or text(mapping(reply, "llm_output"), "model_name") or maker(reply)
+    return told or named or step.model
+
+
+def _either(told: int | None, found: int | None) -> int | None:
+    return found if told is None else told
+
+
+def _retrieval(step: Step, given: Value, made: Value) -> Step:
+    query = step.retrieval_query or question(given.value).query or _only_text(given.value)
+    read = documents(made.value, trusted=True)
+    if read is None and isinstance(made.value, str) and made.value.strip():
+        read = documents([made.value], trusted=True)
+    return _with_documents(replace(step, retrieval_query=query), read)
+
+
+def _only_text(value: AttributeValue) -> str | None:
+    """What was searched for, under a name nobody has heard of."""
+    texts = [held for held in value.values() if isinstance(held, str)] if is_mapping(value) else []
+    return question(decoded(texts[0]).value).query if len(texts) == 1 else None
+
+
+def _tool(step: Step, given: Value, made: Value) -> Step:
+    query = step.retrieval_query or question(given.value).query or _only_text(given.value)
+    return _with_documents(
+        replace(step, retrieval_query=query, tool=step.tool or step.span.name), documents(tool_result(made.value))
+    )
+
+
+def _embedding(step: Step, given: Value, _: Value) -> Step:
+    """A single text that was embedded is what somebody searched for; several are a corpus."""
+    value = given.value
+    if is_mapping(value):
+        value = next((value[key] for key in ("input", "texts", "query", "text", "inputs") if value.get(key)), None)
+    if is_sequence(value):
+        value = value[0] if len(value) == 1 else None
+    return replace(step, retrieval_query=asked(value).query if isinstance(value, str) else None)
+
+
+_READERS: Mapping[Role, Callable[[Step, Value, Value], Step]] = {
+    Role.CHAIN: _chain,
+    Role.AGENT: _chain,
+    Role.LLM: _model_call,
+    Role.RETRIEVAL: _retrieval,
+    Role.RERANK: _retrieval,
+    Role.TOOL: _tool,
+    Role.EMBEDDING: _embedding,
+}
+
+
+def tool_result(value: AttributeValue, *, depth: int = 0) -> AttributeValue:
+    """Return a tool's result without what frameworks put around it.
+
+    >>> tool_result({"output": {"type": "tool", "content": "So."}})
+    'So.'
+    """
+    if isinstance(value, str) and prints_messages(value):
+        return next((message.content for message in said(value)), value)
+    if not is_mapping(value) or depth > _DEPTH:
+        return value
+    if "raw_output" in value and "tool_name" in value:  # LlamaIndex
+        return value["raw_output"]
+    inner = value.get("kwargs") if "lc" in value else value.get("data")
+    message = inner if is_mapping(inner) and ("lc" in value or _speaks_for_a_tool(value)) else value
+    spoken = _speaks_for_a_tool(value) or _speaks_for_a_tool(message)
+    if spoken or len(value) == 1 or _is_wrapping(value):
+        for key in ("artifact", *_RESULTS):
+            if message.get(key) is not None:
+                return tool_result(message[key], depth=depth + 1)
+    return value
+
+
+def _speaks_for_a_tool(message: Mapping[str, AttributeValue]) -> bool:
+    """Whether it is a tool's message, by its type, role, or the class that LangChain names in `id`."""
+    name = message.get("id")
+    told = (message.get("type"), message.get("role"), name[-1] if is_sequence(name) and name else None)
+    return any(role_of(role) == "tool" for role in told)
+
+
+def _is_wrapping(value: Mapping[str, AttributeValue]) -> bool:
+    return "output" in value and value.keys().isdisjoint(_OWN)
+
+
+def _with_documents(step: Step, read: Documents | None) -> Step:
+    if read is None:
+        return step
+    flags = step.flags | {"metadata_unread"} if read.damaged else step.flags
+    return replace(step, documents=read.citations, flags=flags)

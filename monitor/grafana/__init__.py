@@ -1,0 +1,1 @@
+"""Grafana's API, dashboards and annotations; the files of the dashboards are in `dashboards/`."""

@@ -1,0 +1,238 @@
+"""Grafana's HTTP API through grafana-client: one connection, our errors, and a pause when the token is refused.
+
+Nothing here holds or prints the token but the connection itself. Written against Grafana 9 to 13.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol, TypeVar, cast
+from urllib.parse import unquote, urlsplit
+
+from grafana_client.api import GrafanaApi
+from grafana_client.client import GrafanaException, GrafanaTimeoutError
+from niquests.exceptions import RequestException, SSLError
+
+from monitor.errors import ConfigError, Paused, Permanent, RateLimited, Retryable
+from monitor.ports import Clock
+from monitor.settings.tree import GrafanaSettings, secret
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+REFUSED_PAUSE = timedelta(minutes=5)
+"""Between two tries while Grafana answers 401 or 403, or will not take the dashboard; more would only fill logs."""
+
+_REFUSED = frozenset({401, 403})
+_AGAIN = frozenset({408, 425})
+_TOO_MANY = 429
+_SERVER_ERRORS = 500
+_TOLD = 200
+
+
+class Api(Protocol):
+    """The part of grafana-client's `GrafanaApi` that is used, with the types it leaves out; replies are JSON."""
+
+    @property
+    def client(self) -> _Client: ...  # noqa: D102 -- as grafana-client documents it, here and below
+
+    @property
+    def organization(self) -> _Organization: ...  # noqa: D102
+
+    @property
+    def datasource(self) -> _Datasource: ...  # noqa: D102
+
+    @property
+    def folder(self) -> _Folder: ...  # noqa: D102
+
+    @property
+    def dashboard(self) -> _Dashboard: ...  # noqa: D102
+
+    @property
+    def annotations(self) -> _Annotations: ...  # noqa: D102
+
+
+class _Client(Protocol):
+    def GET(self, url: str) -> object: ...  # noqa: N802 -- grafana-client's name
+
+
+class _Organization(Protocol):
+    def get_current_organization(self) -> object: ...
+
+
+class _Datasource(Protocol):
+    def list_datasources(self) -> object: ...
+
+
+class _Folder(Protocol):
+    def get_folder(self, uid: str) -> object: ...
+
+    def create_folder(self, title: str, uid: str) -> object: ...
+
+
+class _Dashboard(Protocol):
+    def get_dashboard(self, dashboard_uid: str) -> object: ...
+
+    def update_dashboard(self, dashboard: Mapping[str, object]) -> object: ...
+
+
+class _Annotations(Protocol):
+    def find_annotations(self, *, tags: Sequence[str], limit: int) -> object: ...
+
+    def add_annotation(
+        self,
+        *,
+        dashboard_uid: str | None = None,
+        panel_id: int | None = None,
+        time_from: int,
+        time_to: int,
+        tags: Sequence[str],
+        text: str,
+    ) -> object: ...
+
+    def partial_update_annotation(
+        self, annotations_id: object, *, time_from: int, time_to: int, tags: Sequence[str], text: str
+    ) -> object: ...
+
+
+class Connection:
+    """Calls Grafana; of one thread at a time. The token file is read anew after every refusal."""
+
+    def __init__(self, settings: GrafanaSettings, *, clock: Clock) -> None:
+        """Check the address; nothing is sent.
+
+        Raises:
+            ConfigError: there is no address, or it is not one.
+        """
+        self._settings = settings
+        self._clock = clock
+        self._address = _Address(settings.url)
+        self._api: GrafanaApi | None = None
+        self._not_before: datetime | None = None
+
+    @property
+    def address(self) -> str:
+        """Where Grafana is, without credentials."""
+        return self._address.shown
+
+    def call(self, doing: str, use: Callable[[Api], T]) -> T:
+        """Return what `use` returns; `doing` names the work in errors.
+
+        Raises:
+            Retryable: no answer, a server error, or a refusal.
+            Paused: nothing was sent, since the last refusal is not `REFUSED_PAUSE` ago, or it is refused once more.
+            Permanent: Grafana understood and will not; `reason` is `http_<status>`.
+            ConfigError: there is no token.
+        """
+        now = self._clock()
+        if self._not_before is not None and now < self._not_before:
+            raise Paused(
+                f"grafana: {doing}: not tried, the token was refused; next try in {self._not_before - now}",
+                retry_after=self._not_before - now,
+            )
+        if self._api is None:
+            self._api = self._connect()
+        try:
+            result = use(cast("Api", self._api))
+        except GrafanaException as error:
+            if error.status_code in _REFUSED:
+                raise self._refused(doing, error, now) from None
+            raise _translated(doing, error) from None
+        except SSLError as error:
+            self.close()
+            raise Retryable(
+                f"grafana: {doing}: the certificate of {self.address} is not trusted or not for that name; "
+                "grafana.ca_file names the authority to trust"
+            ) from error
+        except (RequestException, OSError) as error:
+            raise Retryable(f"grafana: {doing}: no answer from {self.address}: {type(error).__name__}") from error
+        if self._not_before is not None:
+            self._not_before = None
+            log.info("grafana: %s accepts the token again", self.address)
+        return result
+
+    def close(self) -> None:
+        """Let the connection go; the next call opens another."""
+        if self._api is not None:
+            self._api.client.s.close()
+            self._api = None
+
+    def _connect(self) -> GrafanaApi:
+        settings = self._settings
+        token = secret(settings.token, settings.token_file, None, "grafana.token")
+        credential: str | tuple[str, str] | None = token or self._address.login
+        if credential is None:
+            raise ConfigError("grafana.token: missing; give token, token_file or the variable GRAFANA_TOKEN")
+        # GrafanaApi.from_url joins "grafana" and "api" to "grafanaapi" without a trailing slash, and lets
+        # "?verify=false" in an address switch certificate checks off.
+        return GrafanaApi(
+            auth=credential,
+            protocol=self._address.scheme,
+            host=self._address.host,
+            port=self._address.port,
+            url_path_prefix=self._address.prefix,
+            verify=str(settings.ca_file) if settings.ca_file else True,
+            timeout=settings.timeout.total_seconds(),
+            user_agent="rag-monitor",
+        )
+
+    def _refused(self, doing: str, error: GrafanaException, now: datetime) -> Retryable:
+        again = self._not_before is not None
+        self._not_before = now + REFUSED_PAUSE
+        self.close()
+        return (Paused if again else Retryable)(
+            f"grafana: {doing}: {self.address} answered {error.status_code} ({_said(error)}); the token needs the "
+            f"right to do this; trying again every {REFUSED_PAUSE}, everything else goes on",
+            retry_after=REFUSED_PAUSE,
+        )
+
+
+class _Address:
+    """An address taken apart, with or without a path and a trailing slash."""
+
+    def __init__(self, url: str | None) -> None:
+        if not url:
+            raise ConfigError("grafana.url: missing; give it or the variable GRAFANA_URL")
+        try:
+            parts = urlsplit(url)
+            self.port = parts.port
+        except ValueError:
+            raise ConfigError("grafana.url: not an address") from None
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+            raise ConfigError("grafana.url: expected http(s)://host[:port][/path] without a query")
+        self.scheme = parts.scheme
+        self.host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        path = parts.path.strip("/")
+        self.prefix = f"{path}/" if path else ""
+        self.login = (unquote(parts.username), unquote(parts.password)) if parts.username and parts.password else None
+        self.shown = f"{self.scheme}://{self.host}{f':{self.port}' if self.port else ''}/{self.prefix}"
+
+
+def field(reply: object, name: str) -> object:
+    """Return a field of an object in a reply; None when the reply is no object or has no such field."""
+    return reply.get(name) if isinstance(reply, Mapping) else None
+
+
+def items(reply: object) -> tuple[object, ...]:
+    """Return the items of a list in a reply; () when the reply is no list."""
+    return tuple(reply) if isinstance(reply, list) else ()
+
+
+def _translated(doing: str, error: GrafanaException) -> Retryable | Permanent:
+    told = f"grafana: {doing}: answered {error.status_code} ({_said(error)})"
+    if isinstance(error, GrafanaTimeoutError) or not error.status_code:
+        return Retryable(f"grafana: {doing}: no answer in time")
+    if error.status_code == _TOO_MANY:
+        return RateLimited(told)
+    if error.status_code in _AGAIN or error.status_code >= _SERVER_ERRORS:
+        return Retryable(told)
+    return Permanent(told, reason=f"http_{error.status_code}")
+
+
+def _said(error: GrafanaException) -> str:
+    """Return Grafana's own message, shortened."""
+    message = field(error.response, "message") or error.response
+    return " ".join(str(message).split())[:_TOLD]

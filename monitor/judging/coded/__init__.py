@@ -1,0 +1,1 @@
+"""Metrics computed in code, without a judge."""

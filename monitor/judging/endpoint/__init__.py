@@ -1,0 +1,1 @@
+"""The judge model as a service: its client, limits, prices, outages."""

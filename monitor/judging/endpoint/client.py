@@ -1,0 +1,321 @@
+"""A judge behind any OpenAI-compatible endpoint, through the openai client.
+
+The client's own retries and ten-minute time-out are off: retrying is the score stage's business, and a call has one
+deadline of ours, from connecting to the last byte. It asks over aiohttp, since its default pool looks at every
+connection for every request. Errors are translated here and carry no text of ours or theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import math
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Self
+
+import httpx2
+import openai
+from openai import AsyncAzureOpenAI, AsyncOpenAI, DefaultAioHttpClient
+
+from monitor.errors import MonitorError, RateLimited, Rejected, Retryable, TimedOut, Unusable
+from monitor.judging.endpoint.capabilities import REASONING_HEADROOM, Capabilities, schema_in_words
+from monitor.judging.endpoint.completion import read
+from monitor.judging.endpoint.content_filter import severities
+from monitor.judging.endpoint.prices import KNOWN, Price, price_of
+from monitor.model.turns import ChatMessage, Reply
+
+_SEED = 7
+_FREE = Price(0.0, 0.0)
+# How many calls run at once is the score stage's business.
+_NO_LIMITS = httpx2.Limits(max_connections=0, keepalive_expiry=15.0)
+_LONGEST_PAUSE = timedelta(minutes=10)
+_MESSAGE_START = 150
+_CONTENT_FILTER_CODES = frozenset({"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
+_CONTEXT_LENGTH_CODES = frozenset({"context_length_exceeded", "string_above_max_length"})
+_UNUSABLE_STATUSES = frozenset({401, 402, 403, 404, 405, 410})
+# Sent with 400 or 429 by some; neither another turn nor another minute changes them.
+_UNUSABLE_CODES = frozenset(
+    {
+        "invalid_api_key",
+        "invalid_authentication",
+        "model_not_found",
+        "DeploymentNotFound",
+        "insufficient_quota",
+        "billing_hard_limit_reached",
+        "billing_not_active",
+        "account_deactivated",
+    }
+)
+_WRONG_KEY = re.compile(r"api key not valid|(?:invalid|incorrect) api key")
+_TOO_LONG = ("context length", "context window", "maximum context", "prompt is too long", "too many tokens")
+# An upper bound on learning: four parameters, two weaker formats, two fewer alternatives, the limit by two names.
+_MOST_REFUSALS = 10
+
+
+class OpenAIJudge:
+    """One model at one endpoint. Enter it before use: it holds the connections that all calls share."""
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        api_key: str | None,
+        base_url: str | None,
+        timeout: timedelta,
+        api_version: str | None = None,
+        prices: Mapping[str, Price] = KNOWN,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Prepare without connecting; `base_url` None is OpenAI's own.
+
+        With `api_version` it is the address of an Azure OpenAI resource and `model` the name of a deployment there.
+        `prices` are looked up by the model that answered, then by `model`; without one a reply costs nothing. `now` is
+        only for a Retry-After that names a date.
+        """
+        self._model = model
+        self._timeout = timeout
+        self._prices = prices
+        self._now = now
+        self._capabilities = Capabilities()
+        http = DefaultAioHttpClient(timeout=None, limits=_NO_LIMITS)
+        # Servers on the own machine take any key, and the client insists on one.
+        key = api_key or "none"
+        self._client = (
+            AsyncAzureOpenAI(
+                azure_endpoint=base_url or "",
+                api_version=api_version,
+                api_key=key,
+                max_retries=0,
+                timeout=None,
+                http_client=http,
+            )
+            if api_version
+            else AsyncOpenAI(
+                base_url=base_url or "https://api.openai.com/v1",
+                api_key=key,
+                max_retries=0,
+                timeout=None,
+                http_client=http,
+            )
+        )
+
+    @property
+    def model(self) -> str:
+        """The model as configured."""
+        return self._model
+
+    @property
+    def name(self) -> str:
+        """Endpoint kind and model; part of every rubric id."""
+        return f"openai:{self._model}"
+
+    async def __aenter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def ask(
+        self,
+        messages: Sequence[ChatMessage],
+        schema: Mapping[str, object] | None,
+        *,
+        max_output_tokens: int,
+        alternatives: bool = False,
+    ) -> Reply:
+        """Return the model's reply; what the endpoint refuses of the request is left out and remembered.
+
+        Raises:
+            RateLimited: 429, with the endpoint's Retry-After.
+            TimedOut: no whole reply within the time-out.
+            Unusable: 401, 402, 403, 404, 405 or 410, or a code that says as much: another turn would fare no better.
+            Retryable: no connection, 5xx, 408, 409 or 425, or a body that is no completion.
+            Rejected: `content_filter`, `context_length` or `rejected`.
+        """
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(self._timeout.total_seconds()):
+                body = await self._negotiate(
+                    lambda sent: self._create(sent, messages, schema, max_output_tokens, alternatives=alternatives)
+                )
+        except TimeoutError:
+            raise TimedOut(f"asking {self.name}: no reply within {self._timeout.total_seconds():g} s") from None
+        return self._reply(body, timedelta(seconds=time.monotonic() - started))
+
+    async def _negotiate(self, create: Callable[[Capabilities], Awaitable[bytes]]) -> bytes:
+        for _ in range(_MOST_REFUSALS):
+            sent = self._capabilities
+            try:
+                return await create(sent)
+            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                if _filtered(error) or _too_long(error):
+                    raise self._translated(error) from None
+                # Calls sent side by side are refused side by side; the second only tries what the first has learnt.
+                if self._capabilities == sent:
+                    learnt = sent.without(error.param, _message(error))
+                    if learnt is None:
+                        raise self._translated(error) from None
+                    self._capabilities = learnt
+            except openai.OpenAIError as error:
+                raise self._translated(error) from None
+        raise Rejected(f"asking {self.name}: refused in every form", reason="rejected")
+
+    async def _create(
+        self,
+        sent: Capabilities,
+        messages: Sequence[ChatMessage],
+        schema: Mapping[str, object] | None,
+        max_output_tokens: int,
+        *,
+        alternatives: bool,
+    ) -> bytes:
+        body: dict[str, object] = {
+            "model": self._model,
+            "messages": _messages(messages, schema if sent.format != "json_schema" else None),
+        }
+        if schema is not None and sent.format != "text":
+            body["response_format"] = _response_format(sent, schema)
+        if sent.tokens:
+            headroom = REASONING_HEADROOM if sent.tokens == "max_completion_tokens" else 0
+            body[sent.tokens] = max_output_tokens + headroom
+        if sent.temperature:
+            body["temperature"] = 0
+        if sent.seed:
+            body["seed"] = _SEED
+        if sent.reasoning_effort:
+            body["reasoning_effort"] = "none"
+        if alternatives and sent.alternatives:
+            body |= {"logprobs": True, "top_logprobs": sent.alternatives}
+        # `chat.completions.create` walks through every value of the body, the schema's too: 0.4 ms of CPU a call.
+        response = await self._client.post("/chat/completions", cast_to=httpx2.Response, body=body)
+        return response.content
+
+    def _reply(self, body: bytes, latency: timedelta) -> Reply:
+        completion = read(body)
+        if completion is None:
+            raise Retryable(f"asking {self.name}: HTTP 200 without a chat completion")
+        if completion.reasoned and not completion.text.strip() and self._capabilities.reasoning_effort is None:
+            self._capabilities = replace(self._capabilities, reasoning_effort=True)
+        price = price_of(self._prices, completion.model, self._model) or _FREE
+        return Reply(
+            text=completion.text,
+            model=completion.model or self._model,
+            finish_reason=completion.finish_reason,
+            refusal=completion.refusal,
+            reasoned=completion.reasoned,
+            input_tokens=completion.input_tokens,
+            output_tokens=completion.output_tokens,
+            cost_usd=price.cost_usd(
+                input_tokens=completion.input_tokens,
+                output_tokens=completion.output_tokens,
+                cached_tokens=completion.cached_tokens,
+            ),
+            latency=latency,
+            fingerprint=completion.fingerprint,
+            severities=completion.severities,
+            alternatives=completion.alternatives,
+        )
+
+    def _translated(self, error: openai.OpenAIError) -> MonitorError:
+        asking = f"asking {self.name}"
+        if isinstance(error, openai.APIStatusError):
+            return self._of_status(error, f"{asking}: HTTP {error.status_code}")
+        # Over aiohttp a refused connection looks like one that timed out; only the deadline in `ask` is a time-out.
+        return Retryable(f"{asking}: no connection")
+
+    def _of_status(self, error: openai.APIStatusError, what: str) -> MonitorError:
+        if _filtered(error):
+            return Rejected(f"{what}, content filter", reason="content_filter", severities=_severities(error))
+        if _too_long(error):
+            return Rejected(f"{what}, the prompt is too long for the model", reason="context_length")
+        pause = _pause(error.response.headers, self._now())
+        if error.status_code in _UNUSABLE_STATUSES or error.code in _UNUSABLE_CODES or _WRONG_KEY.search(_start(error)):
+            code = error.code if error.code in _UNUSABLE_CODES else None
+            return Unusable(f"{what}, {code}" if code else what, retry_after=pause)
+        if error.status_code == 429:  # noqa: PLR2004
+            return RateLimited(what, retry_after=pause)
+        if error.status_code >= 500 or error.status_code in {408, 409, 425}:  # noqa: PLR2004
+            return Retryable(what, retry_after=pause)
+        return Rejected(what, reason="rejected")
+
+
+def _messages(messages: Sequence[ChatMessage], schema: Mapping[str, object] | None) -> list[dict[str, str]]:
+    """Return the messages, with the schema in words below the first when the endpoint is not sent it as such."""
+    written = [{"role": message.role, "content": message.content} for message in messages]
+    if schema is not None and written:
+        written[0]["content"] += f"\n\n{schema_in_words(schema)}"
+    return written
+
+
+def _response_format(sent: Capabilities, schema: Mapping[str, object]) -> dict[str, object]:
+    if sent.format == "json_object":
+        return {"type": "json_object"}
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": schema["name"], "strict": True, "schema": schema["schema"]},
+    }
+
+
+def _filtered(error: openai.APIStatusError) -> bool:
+    """Return whether a content filter refused the request.
+
+    Azure says so again inside, in `innererror.code`; OpenRouter answers 403 with the flagged input in `metadata`.
+    """
+    codes = {error.code, _inside(error, "innererror").get("code")}
+    flagged = "flagged_input" in _inside(error, "metadata")
+    return error.status_code in {400, 403, 422} and (flagged or bool(codes & _CONTENT_FILTER_CODES))
+
+
+def _severities(error: openai.APIStatusError) -> Mapping[str, int]:
+    inner = _inside(error, "innererror")
+    return severities(inner.get("content_filter_result") or inner.get("content_filter_results"))
+
+
+def _inside(error: openai.APIStatusError, name: str) -> Mapping[str, object]:
+    inner = error.body.get(name) if isinstance(error.body, dict) else None
+    return inner if isinstance(inner, dict) else {}
+
+
+def _too_long(error: openai.APIStatusError) -> bool:
+    if error.code in _CONTEXT_LENGTH_CODES or error.status_code == 413:  # noqa: PLR2004
+        return True
+    return error.status_code in {400, 422} and any(words in _message(error).lower() for words in _TOO_LONG)
+
+
+def _start(error: openai.APIStatusError) -> str:
+    """Return where an endpoint that answers 400 to a wrong key says so; further on it may quote the prompt."""
+    return _message(error)[:_MESSAGE_START].lower() if error.status_code == 400 else ""  # noqa: PLR2004 -- as above
+
+
+def _message(error: openai.APIStatusError) -> str:
+    """Return the endpoint's own words, only ever to be searched: they may quote the prompt."""
+    return error.message
+
+
+def _pause(headers: Mapping[str, str], now: datetime) -> timedelta | None:
+    """Return what Retry-After asks for: milliseconds, seconds or a date (RFC 9110 §10.2.3); None for nonsense."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(name)
+        if value is None:
+            continue
+        try:
+            seconds = float(value) * unit
+        except ValueError:
+            try:
+                seconds = (email.utils.parsedate_to_datetime(value) - now).total_seconds()
+            except (ValueError, TypeError):
+                continue
+        if math.isnan(seconds):
+            continue
+        # A gateway that asks for days has lost its mind or its quota; a probe every ten minutes harms neither.
+        return timedelta(seconds=min(max(seconds, 0.0), _LONGEST_PAUSE.total_seconds()))
+    return None

@@ -1,0 +1,106 @@
+"""A chat completion's body, read with distrust: gateways and small servers leave out or retype what OpenAI promises."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import orjson
+
+from monitor.judging.endpoint.content_filter import severities
+from monitor.judging.prompt.schema import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """The first choice of a completion, and what it cost."""
+
+    text: str
+    finish_reason: str
+    refusal: str | None
+    reasoned: bool
+    """Whether the message carried reasoning beside its content."""
+    model: str
+    fingerprint: str | None
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    """Of the input tokens, those that the endpoint had cached."""
+    severities: Mapping[str, int] = field(default_factory=dict)
+    """What the endpoint's content filter found in the reply, by risk, 0 to 7."""
+    alternatives: tuple[tuple[str, float], ...] = ()
+    """Tokens that the reply could have begun with, and the logarithms of their probabilities."""
+
+
+def read(body: bytes) -> Completion | None:
+    """Return the completion in `body`, or None when it is something else."""
+    root = _mapping(_parsed(body))
+    choices = root.get("choices")
+    choice = _mapping(choices[0]) if isinstance(choices, list) and choices else {}
+    message = _mapping(choice.get("message"))
+    if not message:
+        return None
+    usage = _mapping(root.get("usage"))
+    return Completion(
+        text=_content(message.get("content")),
+        finish_reason=_text(choice.get("finish_reason")) or "stop",
+        refusal=_text(message.get("refusal")) or None,
+        reasoned=bool(message.get("reasoning") or message.get("reasoning_content")),
+        model=_text(root.get("model")),
+        fingerprint=_text(root.get("system_fingerprint")) or None,
+        input_tokens=_count(usage.get("prompt_tokens")),
+        output_tokens=_count(usage.get("completion_tokens")),
+        cached_tokens=min(_cached(usage), _count(usage.get("prompt_tokens"))),
+        alternatives=_alternatives(choice.get("logprobs")),
+        severities=severities(choice.get("content_filter_results")),
+    )
+
+
+def _parsed(body: bytes) -> Json:
+    try:
+        tree: Json = orjson.loads(body)
+    except ValueError:
+        try:
+            # Half a surrogate pair, as models cut characters: the rest of the reply is as good as any.
+            tree = json.loads(body)
+        except (ValueError, RecursionError):
+            return None
+    return tree
+
+
+def _content(content: Json) -> str:
+    """Return the text; some servers send it in parts, reasoning among them."""
+    if isinstance(content, list):
+        parts = [_mapping(part) for part in content]
+        return "".join(_text(part.get("text")) for part in parts if part.get("type", "text") in {"text", "output_text"})
+    return _text(content)
+
+
+def _alternatives(logprobs: Json) -> tuple[tuple[str, float], ...]:
+    """Return those of the first token that is not blank: the chosen one is among them."""
+    content = _mapping(logprobs).get("content")
+    for place in map(_mapping, content if isinstance(content, list) else []):
+        if not _text(place.get("token")).strip():
+            continue
+        others = place.get("top_logprobs")
+        listed = [place, *map(_mapping, others if isinstance(others, list) else [])]
+        found = {_text(entry.get("token")): entry.get("logprob") for entry in listed}
+        return tuple((token, value) for token, value in found.items() if isinstance(value, float | int) and value <= 0)
+    return ()
+
+
+def _cached(usage: dict[str, Json]) -> int:
+    return _count(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
+
+
+def _mapping(value: Json) -> dict[str, Json]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _count(value: Json) -> int:
+    return value if isinstance(value, int) and value > 0 else 0

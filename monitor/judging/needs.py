@@ -1,0 +1,30 @@
+"""What a metric needs of a turn, and whether a turn has it."""
+
+from __future__ import annotations
+
+from monitor.model.turns import Reason, Rubric, Turn
+
+_NEEDS = (
+    ("query", Reason.NO_QUERY),
+    ("response", Reason.NO_RESPONSE),
+    ("citations", Reason.NO_CONTEXT),
+    ("ground_truth", Reason.NO_GROUND_TRUTH),
+    ("relevant_ids", Reason.NO_GROUND_TRUTH),
+)
+
+
+def unmet(turn: Turn, rubric: Rubric) -> Reason | None:
+    """Return the first of the rubric's needs that `turn` does not meet; None when it meets them all."""
+    has = {
+        "query": _filled(turn.query),
+        "response": _filled(turn.response),
+        # Documents of which only ids or scores were captured ground nothing.
+        "citations": any(_filled(citation.content) for citation in turn.citations or ()),
+        "ground_truth": _filled(turn.ground_truth),
+        "relevant_ids": turn.relevant_ids is not None,
+    }
+    return next((reason for need, reason in _NEEDS if need in rubric.needs and not has[need]), None)
+
+
+def _filled(text: str | None) -> bool:
+    return bool(text and text.strip())

@@ -1,0 +1,333 @@
+"""A prompt file as metrics: what a turn must have, what to ask, how one reply becomes a finding for each of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from monitor.errors import ConfigError, UnreadableReply
+from monitor.judging.claim_metric import ClaimMetric
+from monitor.judging.prompt.file import PromptFile, locate, read, shipped
+from monitor.judging.prompt.front_matter import MetricSettings
+from monitor.judging.prompt.passages import shorten
+from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED, clean, fence, indented, tag_name, tokens, untagged
+from monitor.judging.prompt.schema import Json
+from monitor.judging.reply import json_reply, plain_text
+from monitor.judging.reply.findings import (
+    JUDGE_INJECTION,
+    Scale,
+    addressed,
+    read_label,
+    read_score,
+    read_sentences,
+    read_severity,
+)
+from monitor.judging.reply.quotations import EVIDENCE_NOT_FOUND, holds, plain
+from monitor.judging.reply.retrieval import read_intents, read_ranking
+from monitor.model.turns import ChatMessage, Finding, Reason, Reply, Rubric, Turn
+from monitor.settings.nearest import meant
+from monitor.text.sentences import split
+
+_IMAGE = "[image]"
+"""Stands where the telemetry had an image, which we do not keep and cannot show a judge."""
+
+_KEY = b"rag-monitor"
+
+
+def load_all(
+    name: str, *, judge_name: str, fence_key: bytes = _KEY, others: Sequence[str] = ()
+) -> tuple[PromptMetric | ClaimMetric, ...]:
+    """Return the metrics of a prompt file, in its order, or the one metric of that name that a shipped file has.
+
+    Args:
+        name: of a shipped prompt file, such as `answer`; of a metric in one, such as `coherence`, which is asked for
+            together with its file's others but only itself read; or a path, such as `/etc/rag-monitor/tone.md`.
+        judge_name: the judge's `name`; scores of two judges are two series.
+        fence_key: a secret, so that nobody who writes into a judged text can know the marks around it.
+        others: names that the caller knows besides, for the message about one that nobody does.
+
+    Raises:
+        ConfigError: there is no such prompt or metric, or something in it is wrong.
+    """
+    prompt, chosen = _find(name, others)
+    return tuple(
+        (ClaimMetric if settings.reply == "claims" else PromptMetric)(
+            prompt=prompt,
+            settings=settings,
+            fence_key=fence_key,
+            call=_digest({**_asked(prompt), "judge": judge_name}),
+            rubric=Rubric(
+                metric=metric,
+                rubric_id=_rubric_id(prompt, metric, judge_name),
+                needs=frozenset(prompt.front.needs if settings.needs is None else settings.needs),
+                scale_min=settings.scale.min,
+                scale_max=settings.scale.max,
+                title=settings.title,
+                proxy=settings.estimate,
+            ),
+        )
+        for metric, settings in prompt.front.metrics.items()
+        if metric in chosen
+    )
+
+
+def load(name: str, *, judge_name: str, fence_key: bytes = _KEY) -> PromptMetric | ClaimMetric:
+    """Return the only metric of `name`; see `load_all`.
+
+    Raises:
+        ConfigError: as `load_all`, or there are several.
+    """
+    found = load_all(name, judge_name=judge_name, fence_key=fence_key)
+    if len(found) != 1:
+        raise ConfigError(f"{name}: expected a file of one metric, found {', '.join(m.rubric.metric for m in found)}")
+    return found[0]
+
+
+def _find(name: str, others: Sequence[str]) -> tuple[PromptFile, frozenset[str]]:
+    if name not in shipped() and "/" not in name and not name.endswith(".md"):
+        known = [*shipped(), *others]
+        for other in shipped():
+            prompt = read(locate(other))
+            if name in prompt.front.metrics:
+                return prompt, frozenset({name})
+            known += prompt.front.metrics
+        raise ConfigError(f"no metric or prompt file {name!r}{meant(name, list(dict.fromkeys(known)))}")
+    prompt = read(locate(name))
+    return prompt, frozenset(prompt.front.metrics)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptMetric:
+    """A metric that a judge model is asked for."""
+
+    prompt: PromptFile
+    settings: MetricSettings
+    rubric: Rubric
+    call: str
+    """The same for all metrics that are read out of one reply."""
+    fence_key: bytes
+
+    @property
+    def schema(self) -> Mapping[str, object] | None:
+        """The reply's JSON schema as the endpoint wants it; None when it is to be plain text."""
+        return self.prompt.schema.tree if self.prompt.schema else None
+
+    @property
+    def max_output_tokens(self) -> int:
+        """The budget for one reply."""
+        return self.prompt.front.params.max_output_tokens
+
+    def messages(self, turn: Turn) -> tuple[ChatMessage, ...]:
+        """Return the prompt with the turn's text as fenced data; empty when there is nothing to ask about."""
+        if _shows_image(turn) or (self._sentences_only and not self._sentences(turn)):
+            return ()
+        values, lists = self._inserted(turn)
+        system = self.prompt.system.render(values, lists).strip()
+        user = ChatMessage(role="user", content=self.prompt.user.render(values, lists).strip())
+        return (ChatMessage(role="system", content=system), user) if system else (user,)
+
+    def read(self, turn: Turn, reply: Reply | None) -> Finding | Reason:
+        """Return the finding, or why there is none.
+
+        NOT_SUPPORTED for what cannot be judged, NO_CLAIMS, REFUSED, CONTENT_FILTER, TRUNCATED.
+
+        Raises:
+            UnreadableReply: the reply is not what was asked for.
+        """
+        if reply is None:
+            return Reason.NOT_SUPPORTED if _shows_image(turn) else Reason.NO_CLAIMS
+        if reason := json_reply.incomplete(reply):
+            return reason
+        try:
+            found = self._read(turn, reply)
+        except UnreadableReply:
+            if json_reply.declines(reply):
+                return Reason.REFUSED
+            raise
+        if isinstance(found, Finding) and self._contents(turn)[1]:
+            return replace(found, flags=found.flags | {CONTEXT_TRUNCATED})
+        return found
+
+    def _read(self, turn: Turn, reply: Reply) -> Finding | Reason:
+        if self.prompt.schema is None:
+            return self._read_text(json_reply.spoken(reply))
+        return self._read_object(turn, json_reply.read(reply, self.prompt.schema))
+
+    def _read_text(self, text: str) -> Finding:
+        settings = self.settings
+        match settings.reply:
+            case "number":
+                return plain_text.read_number(text, self._scale, settings.defect)
+            case "result":
+                return plain_text.read_result(text, self._scale, settings.defect)
+            case _:
+                return plain_text.read_yes_no(text, settings.defect)
+
+    def _read_object(self, turn: Turn, answer: Mapping[str, Json]) -> Finding | Reason:
+        settings = self.settings
+        if settings.applies_if and answer.get(settings.applies_if) is not True:
+            return Reason.NOT_SUPPORTED
+        inner = answer.get(settings.field) if settings.field else None
+        part = inner if isinstance(inner, dict) else answer
+        if settings.reply in {"intents", "ranking"} and not turn.citations:
+            return Reason.NO_CONTEXT
+        found = self._read_part(turn, answer, part)
+        if not isinstance(found, Finding):
+            return found
+        self._check_cap(answer, found)
+        flags = {JUDGE_INJECTION} if addressed(answer) else set()
+        if not self._quotes_truly(turn, found):
+            flags.add(EVIDENCE_NOT_FOUND)
+        return replace(found, flags=found.flags | flags) if flags else found
+
+    def _read_part(  # noqa: PLR0911 -- one for each way of reading
+        self, turn: Turn, answer: Mapping[str, Json], part: Mapping[str, Json]
+    ) -> Finding | Reason:
+        settings = self.settings
+        match settings.reply:
+            case "sentences":
+                return read_sentences(answer, len(self._sentences(turn)), settings.defect, ids=self._ids(turn))
+            case "intents":
+                return read_intents(answer, self._ids(turn), settings.defect)
+            case "ranking" if settings.ranking:
+                if turn.relevant_ids is not None:
+                    return Reason.NOT_SUPPORTED  # nothing is estimated where labels are known
+                return read_ranking(answer, self._ids(turn), settings.ranking, settings.defect)
+            case "severity":
+                return read_severity(part, settings.defect)
+            case "label":
+                return read_label(part, settings.defect.labelled)
+            case _:
+                return read_score({"reason": answer.get("reason"), **part}, self._scale, settings.defect)
+
+    def _quotes_truly(self, turn: Turn, found: Finding) -> bool:
+        quoted = [detail.evidence for detail in found.details if detail.evidence.strip()]
+        if not quoted:
+            return True
+        contents, _ = self._contents(turn)
+        shown = plain([*contents, *(citation.title or "" for citation in turn.citations or ())])
+        return all(holds(shown, evidence) for evidence in quoted)
+
+    def _check_cap(self, answer: Mapping[str, Json], found: Finding) -> None:
+        cap = self.settings.cap
+        if cap and answer.get(cap.field) is True and found.score is not None and found.score > cap.score:
+            raise UnreadableReply(
+                f"{self.rubric.metric}: at most {cap.score:g} when {cap.field} is true, found {found.score:g}",
+                reason="contradictory",
+            )
+
+    @property
+    def _scale(self) -> Scale:
+        scale = self.settings.scale
+        return Scale(low=scale.min, high=scale.max, whole=scale.type == "integer")
+
+    @property
+    def _sentences_only(self) -> bool:
+        return {metric.reply for metric in self.prompt.front.metrics.values()} == {"sentences"}
+
+    def _inserted(self, turn: Turn) -> tuple[dict[str, str], dict[str, list[dict[str, str]]]]:
+        """Return the values and lists that the prompt's placeholders stand for, all without the fence's mark."""
+        mark = fence(self.fence_key, turn.turn_id)
+        params = self.prompt.front.params
+        contents, _ = self._contents(turn)
+        history = turn.history[-params.history_messages :] if params.history_messages else ()
+        said = [f"{tag_name(clean(message.role, mark))}: {clean(message.content, mark)}" for message in history]
+        response = clean(turn.response or "", mark)
+        context = "\n\n".join(content for content in contents if content)
+        values = {
+            "fence": mark,
+            "query": clean(turn.query or "", mark),
+            "response": response,
+            "ground_truth": clean(turn.ground_truth or "", mark),
+            "history": "\n".join(map(indented, said)),
+            "context": context,
+            "document": context,
+            "claim": response,
+        }
+        lists: dict[str, list[dict[str, str]]] = {}
+        if "documents" in self.prompt.user.names:
+            lists["documents"] = [
+                {
+                    "id": id_,
+                    "title": " ".join(untagged(clean(citation.title or "", mark)).split()),
+                    "content": untagged(content),
+                    "rank": str(citation.rank or place),
+                    "source": " ".join(untagged(clean(citation.source or "", mark)).split()),
+                }
+                for place, (citation, id_, content) in enumerate(
+                    zip(turn.citations or (), self._ids(turn), contents, strict=True), start=1
+                )
+            ]
+        if "sentences" in self.prompt.user.names:
+            lists["sentences"] = [
+                {"n": str(n), "text": indented(text)} for n, text in enumerate(self._sentences(turn), start=1)
+            ]
+        return values, lists
+
+    def _ids(self, turn: Turn) -> tuple[str, ...]:
+        """Return the names by which the judge is told of the documents: their ids, told apart where they are equal."""
+        mark = fence(self.fence_key, turn.turn_id)
+        return _told_apart([tag_name(clean(c.id or "", mark)) for c in turn.citations or ()])
+
+    def _sentences(self, turn: Turn) -> tuple[str, ...]:
+        mark = fence(self.fence_key, turn.turn_id)
+        return split(clean(turn.response or "", mark), limit=self.prompt.front.params.max_sentences)
+
+    def _contents(self, turn: Turn) -> tuple[tuple[str, ...], bool]:
+        """Return the documents' text within the budget, and whether any was cut; nothing when the prompt shows none."""
+        names = self.prompt.user.names
+        if not {"documents", "context", "document"} & names:
+            return (), False
+        mark = fence(self.fence_key, turn.turn_id)
+        whole = tuple(clean(citation.content or "", mark) for citation in turn.citations or ())
+        budget = self.prompt.front.params.max_document_tokens
+        if sum(map(tokens, whole)) <= budget:
+            return whole, False
+        nearest = self._sentences(turn) if {"sentences", "response", "claim"} & names else ()
+        return shorten(whole, (*nearest, clean(turn.query or "", mark)), budget), True
+
+
+def _told_apart(ids: Sequence[str]) -> tuple[str, ...]:
+    """Return a name for each document: its id, and where that is empty or not its alone one with its place."""
+    counts = Counter(ids)
+    names: dict[str, None] = {}
+    for place, given in enumerate(ids, start=1):
+        own = bool(given) and counts[given] == 1
+        unique = given if own else f"{given}#{place}" if given else f"doc{place}"
+        while unique in names or (not own and unique in counts):
+            unique = f"{unique}#{place}"
+        names[unique] = None
+    return tuple(names)
+
+
+def _shows_image(turn: Turn) -> bool:
+    return _IMAGE in (turn.query or "")
+
+
+def _asked(prompt: PromptFile) -> dict[str, object]:
+    return {
+        "prompt": prompt.text,
+        "schema": prompt.schema.tree if prompt.schema else None,
+        "params": prompt.front.params.model_dump(mode="json"),
+    }
+
+
+def _rubric_id(prompt: PromptFile, metric: str, judge_name: str) -> str:
+    settings = prompt.front.metrics[metric].model_dump(mode="json", exclude_none=True, exclude={"title", "needs"})
+    if "label_in" in settings["defect"]:
+        settings["defect"]["label_in"].sort()
+    parts = {
+        **_asked(prompt),
+        "metric": metric,
+        "settings": settings,
+        "judge": judge_name,
+        "parser": json_reply.PARSER_VERSION,
+    }
+    return _digest(parts)
+
+
+def _digest(parts: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()[:12]

@@ -1,0 +1,1 @@
+"""What a judge replied becomes a finding, or is unreadable."""

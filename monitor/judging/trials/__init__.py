@@ -1,0 +1,1 @@
+"""Trying a judge out: canaries, labelled turns, predicted cost."""

@@ -1,0 +1,1 @@
+"""OTLP requests, protobuf and JSON."""

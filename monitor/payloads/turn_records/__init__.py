@@ -1,0 +1,1 @@
+"""Records that are turns already, as JSON."""

@@ -1,0 +1,1 @@
+"""One process: settings become parts, an intake, a clock, metrics; what a tick does is in `stages`."""

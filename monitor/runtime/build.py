@@ -1,0 +1,318 @@
+"""Settings become the parts that `run`, `replay` and `demo` share: store, metrics, judge, dialects, keys."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from monitor import plugins
+from monitor.dialects._configured import Fields, NamedDialect, places
+from monitor.errors import ConfigError, StoreUnavailable
+from monitor.judging import prompt_metric
+from monitor.judging.coded.lex5 import GroundednessProxy, Lex5
+from monitor.judging.coded.registry import NAMES as CODED
+from monitor.judging.coded.registry import coded
+from monitor.judging.endpoint.limiter import Limiter
+from monitor.judging.endpoint.pacing import PacedJudge
+from monitor.judging.endpoint.prices import KNOWN, Price, price_of
+from monitor.judging.judges import Judges
+from monitor.model.spans import Decoded, Fragment
+from monitor.model.turns import Rubric
+from monitor.payloads.otlp.fragments import decode_otlp
+from monitor.payloads.turn_records.fragments import decode_turns
+from monitor.ports import Channel, Clock, Collector, Dialect, Metric, Proxy, Sink
+from monitor.settings.tree import (
+    EndpointSettings,
+    JudgeSettings,
+    PluginSection,
+    ScoreSettings,
+    Settings,
+    plugin_config,
+    secret,
+)
+from monitor.stages.score import Scorer
+from monitor.store.sql_store import SqlStore, open_store
+
+if TYPE_CHECKING:
+    from monitor.judging.endpoint.client import OpenAIJudge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the stages work with."""
+
+    settings: Settings
+    store: SqlStore
+    metrics: tuple[Metric, ...]
+    judge: Judges | None
+    """None when every metric is computed in code."""
+    proxy: Proxy
+    dialects: tuple[Dialect, ...]
+    fields: Fields
+    """Attributes that the settings name for them."""
+    user_key: bytes
+    worker: str
+    """Names this process and run of it."""
+
+    @property
+    def rubrics(self) -> tuple[Rubric, ...]:
+        """What is measured, in the order of the settings."""
+        return tuple(metric.rubric for metric in self.metrics)
+
+    def hash_user(self, user_id: str) -> str:
+        """Return the pseudonym that stands for a user in this store."""
+        return hashlib.blake2b(user_id.encode("utf-8", "replace"), key=self.user_key, digest_size=12).hexdigest()
+
+    def decode(self, fragment: Fragment) -> Decoded:
+        """Read a stored fragment; imported turns lose their user ids here, as captured ones do in assembly."""
+        if fragment.signal != "turns":
+            return self.fields.identified(decode_otlp(fragment))
+        decoded = decode_turns(fragment)
+        turns = (replace(t, user_id=self.hash_user(t.user_id)) if t.user_id else t for t in decoded.turns)
+        return replace(decoded, turns=tuple(turns))
+
+
+@asynccontextmanager
+async def open_parts(settings: Settings) -> AsyncIterator[Parts]:
+    """Open the store and the judge, and close them in reverse.
+
+    Raises:
+        ConfigError: a setting cannot be used.
+        StoreUnavailable: the database cannot be opened.
+    """
+    dialects = load_dialects(settings)
+    judge = build_judge(settings.judge)
+    store = open_store(settings.store.url, window=settings.rollup.window)
+    try:
+        lexical = Lex5()
+        metrics = build_metrics(settings, judge, lexical=lexical, fence_key=store.key("fence"))
+        parts = Parts(
+            settings=settings,
+            store=store,
+            metrics=metrics,
+            judge=judge,
+            proxy=lexical,
+            dialects=dialects,
+            fields=_fields(settings),
+            user_key=store.key("user"),
+            worker=f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}",
+        )
+        if judge is None:
+            yield parts
+        else:
+            async with judge:
+                yield parts
+    finally:
+        store.close()
+
+
+def build_scorer(parts: Parts, *, clock: Clock, settings: ScoreSettings) -> Scorer:
+    """Return the worker that judges what is sampled; `settings` are those of `parts`, or a copy with other limits."""
+    judge = parts.settings.judge
+    return Scorer(
+        parts.store,
+        parts.metrics,
+        judge=parts.judge,
+        settings=settings,
+        judge_timeout=max(judge.timeout, judge.fallback.timeout) if judge.fallback else judge.timeout,
+        clock=clock,
+        worker=parts.worker,
+        budget=judge.budget,
+        second_opinions=judge.second_opinions,
+    )
+
+
+def open_existing(settings: Settings) -> SqlStore:
+    """Return the store for reading: nothing is made or changed, so a file that is not there is no empty store.
+
+    Raises:
+        ConfigError: the URL is wrong.
+        StoreUnavailable: there is no store, or its schema is not the one of this version.
+    """
+    file = sqlite_file(settings.store.url)
+    if file is not None and not file.exists():
+        raise StoreUnavailable(f"no store at {file}; `rag-monitor run`, `replay` and `migrate` make it")
+    store = open_store(settings.store.url, migrate=False, window=settings.rollup.window)
+    try:
+        store.check()
+    except StoreUnavailable:
+        store.close()
+        raise
+    return store
+
+
+def sqlite_file(url: str) -> Path | None:
+    """Return the file that a SQLite URL names; None for other databases, and for URLs that `open_store` refuses."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        return None
+    if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database.startswith("file:"):
+        return None
+    return Path(parsed.database)
+
+
+def build_judge(settings: JudgeSettings) -> Judges | None:
+    """Return the judge model and its fallback, not entered, or None for the offline judge."""
+    if settings.kind == "offline":
+        return None
+    for where, endpoint in (("judge", settings), ("judge.fallback", settings.fallback)):
+        limited = settings.budget.daily_usd is not None or settings.budget.monthly_usd is not None
+        if limited and endpoint and price_of(build_prices(endpoint), endpoint.model) is None:
+            raise ConfigError(
+                f"{where}.prices: a budget needs the price of {endpoint.model!r}; "
+                f"expected {where}.prices: {{{endpoint.model}: {{input: 0.15, output: 0.6}}}}, 0 for what is free"
+            )
+    fallback = _paced(settings.fallback, "judge.fallback") if settings.fallback else None
+    return Judges(_paced(settings, "judge"), fallback)
+
+
+def _paced(settings: EndpointSettings, where: str) -> PacedJudge:
+    limits = Limiter(requests_per_minute=settings.requests_per_minute, tokens_per_minute=settings.tokens_per_minute)
+    return PacedJudge(build_endpoint(settings, where), limiter=limits, where=where)
+
+
+def build_prices(settings: EndpointSettings) -> Mapping[str, Price]:
+    """Return the prices by model: the settings' above the known ones, which hold at OpenAI and Azure only."""
+    given = {model: Price(p.input, p.output, cached=p.cached) for model, p in settings.prices.items()}
+    return {**KNOWN, **given}
+
+
+def build_endpoint(settings: EndpointSettings, where: str) -> OpenAIJudge:
+    """Return the client of one endpoint, not entered; `where` is its key path, such as `judge.fallback`."""
+    key = secret(settings.api_key, settings.api_key_file, None, f"{where}.api_key")
+    if settings.api_version and settings.base_url is None:
+        raise ConfigError(f"{where}.api_version: needs {where}.base_url, the address of the Azure OpenAI resource")
+    if key is None and settings.base_url is None:
+        raise ConfigError(
+            f"{where}: kind openai needs api_key, api_key_file or OPENAI_API_KEY, or a base_url that takes no key"
+        )
+    client = cast("type[OpenAIJudge]", plugins.on_demand("monitor.judging.endpoint.client").OpenAIJudge)
+    return client(
+        model=settings.model,
+        api_key=key,
+        base_url=settings.base_url,
+        timeout=settings.timeout,
+        api_version=settings.api_version,
+        prices=build_prices(settings),
+    )
+
+
+def build_metrics(
+    settings: Settings, judge: Judges | None, *, fence_key: bytes, lexical: Lex5 | None = None
+) -> tuple[Metric, ...]:
+    """Return the metrics that can be measured: without a judge model only those computed in code.
+
+    Raises:
+        ConfigError: a metric cannot be found, with a judge or without, or is measured twice.
+    """
+    named = named_metrics(settings, judge.name if judge else "", fence_key=fence_key, lexical=lexical)
+    metrics = tuple(metric for found in named.values() for metric in found)
+    if judge:
+        return metrics
+    proxy = () if GroundednessProxy.rubric.metric in named else (GroundednessProxy(lexical),)
+    return *proxy, *(metric for metric in metrics if not metric.max_output_tokens)
+
+
+def named_metrics(
+    settings: Settings, judge_name: str, *, fence_key: bytes, lexical: Lex5 | None = None
+) -> Mapping[str, Sequence[Metric]]:
+    """Return all metrics of the settings by the name that brings them; those with `max_output_tokens` need a judge.
+
+    Raises:
+        ConfigError: as `build_metrics`.
+    """
+    named: dict[str, Sequence[Metric]] = {}
+    sources: dict[str, str] = {}
+    for i, name in enumerate(settings.metrics):
+        found = _metrics_of(name, f"metrics[{i}]", judge_name, fence_key, lexical)
+        for measured in (metric.rubric.metric for metric in found):
+            if measured in sources:
+                raise ConfigError(f"metrics[{i}]: {measured} is measured by {sources[measured]!r} already; keep one")
+            sources[measured] = name
+        named[name] = found
+    return named
+
+
+def _metrics_of(name: str, where: str, judge_name: str, fence_key: bytes, lexical: Lex5 | None) -> Sequence[Metric]:
+    if name == GroundednessProxy.rubric.metric:
+        return (GroundednessProxy(lexical),)
+    if computed := coded(name, where=where):
+        return (computed,)
+    others = (*CODED, GroundednessProxy.rubric.metric, *plugins.scorers())
+    try:
+        return prompt_metric.load_all(name, judge_name=judge_name, fence_key=fence_key, others=others)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def load_dialects(settings: Settings) -> tuple[Dialect, ...]:
+    """Return the telemetry conventions to read, in order of priority."""
+    kinds = settings.assemble.dialects if settings.assemble.dialects is not None else plugins.kinds("dialects")
+    loaded = []
+    for i, kind in enumerate(kinds):
+        module = plugins.load("dialects", kind, f"assemble.dialects[{i}]")
+        loaded.append(cast("Dialect", module.DIALECT))
+    ordered = tuple(sorted(loaded, key=lambda dialect: dialect.priority))
+    named = _fields(settings)
+    if named.query.keys or named.response.keys or named.documents.keys:
+        return NamedDialect(named, ordered), *ordered
+    return ordered
+
+
+def _fields(settings: Settings) -> Fields:
+    named = settings.assemble.fields
+    return Fields(
+        query=places(named.query),
+        response=places(named.response),
+        documents=places(named.documents),
+        session_id=places(named.session_id),
+        user_id=places(named.user_id),
+    )
+
+
+def build_collectors(settings: Settings, sink: Sink, *, clock: Clock) -> Mapping[str, Collector]:
+    """Return the configured collectors, not entered, by their names."""
+    built: dict[str, Collector] = {}
+    for i, section in enumerate(settings.collectors):
+        where = f"collectors[{i}]"
+        kind, name = _kind(section, where)
+        module = plugins.load("collectors", kind, f"{where}.kind")
+        config = plugin_config(module.Config, section, where)
+        if name in built:
+            raise ConfigError(f"{where}.name: {name!r} is taken; give collectors of one kind different names")
+        built[name] = cast("Collector", module.build(config, sink, clock))
+    return built
+
+
+def build_channels(settings: Settings) -> Mapping[str, Channel]:
+    """Return the configured alert channels by their names."""
+    built: dict[str, Channel] = {}
+    for i, section in enumerate(settings.channels):
+        where = f"channels[{i}]"
+        kind, name = _kind(section, where)
+        module = plugins.load("channels", kind, f"{where}.kind")
+        config = plugin_config(module.Config, section, where)
+        if name in built:
+            raise ConfigError(f"{where}.name: {name!r} is taken; give channels of one kind different names")
+        built[name] = cast("Channel", module.build(config, name))
+    return built
+
+
+def _kind(section: PluginSection, where: str) -> tuple[str, str]:
+    kind, name = section.get("kind"), section.get("name")
+    if not isinstance(kind, str):
+        raise ConfigError(f"{where}.kind: missing; every entry names its kind")
+    if name is not None and not isinstance(name, str):
+        raise ConfigError(f"{where}.name: expected a text, found {type(name).__name__}")
+    return kind, name or kind

@@ -1,0 +1,209 @@
+"""How the monitor itself is: what waits, what is wrong, and the numbers it exports about both."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Self
+
+from monitor.errors import StoreUnavailable
+from monitor.ports import Clock, Collector
+from monitor.runtime.collector_metrics import Counting, exported, fields_of, gauges
+from monitor.runtime.intake import Intake, IntakeStats
+from monitor.stages.publish import GAUGES, quality_gauges
+from monitor.stages.score import BUDGET_GAUGES, COUNTERS, Scorer
+from monitor.stores import Backlog, Store
+from monitor.telemetry import Gauge, Telemetry
+
+log = logging.getLogger(__name__)
+
+_EVERY = 5.0
+"""Seconds between looks at the backlog: a scrape must not cost queries."""
+_DAY = timedelta(hours=24)
+
+
+class Vitals(AbstractAsyncContextManager["Vitals"]):
+    """Keeps the latest look at the store, and answers scrapes and readiness from it."""
+
+    def __init__(self, store: Store, telemetry: Telemetry, *, clock: Clock) -> None:
+        self._store = store
+        self._telemetry = telemetry
+        self._clock = clock
+        self._backlog: Backlog | None = None
+        self._trouble: dict[str, str] = {}
+        self._sources: dict[str, Callable[[], Mapping[str, str]]] = {}
+        self._collectors: dict[str, Counting] = {}
+        self._collected: set[str] = set()
+        self._quality: Sequence[Gauge] = ()
+        self._looking: asyncio.Task[None] | None = None
+        telemetry.watch("waiting", self._waiting, description="Rows that wait for the next stage, by what they are")
+        telemetry.watch("waiting_seconds", self._ages, description="Age of the oldest waiting row, by what it is")
+        telemetry.watch("problem", self._problem_gauges, description="1 for everything that keeps us from our work")
+        for name, description in GAUGES.items():
+            telemetry.watch(name, self._quality_gauges, description=description)
+
+    async def __aenter__(self) -> Self:
+        """Look once, then every few seconds."""
+        await self._look()
+        self._looking = asyncio.create_task(self._keep_looking(), name="vitals")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop looking."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+
+    def problems(self) -> Mapping[str, str]:
+        """Return what is wrong now, part -> reason in words; empty when the monitor can do its work."""
+        found = dict(self._trouble)
+        for name, health in self._sources.items():
+            for problem, reason in health().items():
+                found[name if problem == name else f"{name}.{problem}"] = reason
+        return {part: _in_words(reason) for part, reason in found.items()}
+
+    def watch_intake(self, intake: Intake) -> None:
+        """Export the intake's numbers and count its problems."""
+        self._sources["intake"] = intake.health
+        intake.report(self._telemetry.committed)
+        watch = self._telemetry.watch
+        watch(
+            "received",
+            lambda: [
+                Gauge(name="received", value=intake.stats().spans, labels={"signal": "traces"}),
+                Gauge(name="received", value=intake.stats().log_records, labels={"signal": "logs"}),
+                Gauge(name="received", value=intake.stats().turns, labels={"signal": "turns"}),
+            ],
+            description="Spans, log records and imported turns made durable, each delivery counted",
+            counter=True,
+        )
+        watch(
+            "intake_pending_bytes",
+            lambda: [Gauge(name="intake_pending_bytes", value=intake.stats().pending_bytes)],
+            description="Payload that waits for its commit",
+        )
+        watch(
+            "intake_fragments",
+            lambda: _fragments(intake.stats()),
+            description="Fragments (one trace of one request) written: stored, or duplicate of one that was there",
+            counter=True,
+        )
+        watch(
+            "intake_refused",
+            lambda: [Gauge(name="intake_refused", value=intake.stats().refused)],
+            description="Batches refused because too much was waiting",
+            counter=True,
+        )
+        watch(
+            "intake_failed",
+            lambda: [
+                Gauge(name="intake_failed", value=count, labels={"reason": reason})
+                for reason, count in intake.stats().failed_batches.items()
+            ],
+            description="Transactions that failed, by reason",
+            counter=True,
+        )
+
+    def watch_collector(self, name: str, collector: Collector) -> None:
+        """Count the collector's problems, and export its numbers where it has any."""
+        self._sources[name] = collector.health
+        if isinstance(collector, Counting):
+            self._collectors[name] = collector
+            for metric in map(exported, fields_of(collector.stats())):
+                if metric.name not in self._collected:
+                    self._collected.add(metric.name)
+                    self._telemetry.watch(
+                        metric.name, self._counted, description=metric.description, counter=metric.counter
+                    )
+
+    def watch_scorer(self, scorer: Scorer, worker: asyncio.Future[None]) -> None:
+        """Export the scorer's totals; count its judges' problems, and a worker that has ended by a fault as one."""
+        for name, description in COUNTERS.items():
+            self._telemetry.watch(name, scorer.counters, description=description, counter=True)
+        for name, description in BUDGET_GAUGES.items():
+            self._telemetry.watch(name, scorer.gauges, description=description)
+        self._sources["score"] = lambda: {**scorer.health(), **_fault(worker)}
+        worker.add_done_callback(_report_fault)
+
+    def refresh_quality(self, *, lateness: timedelta, now: datetime) -> None:
+        """Read trends and alerts anew for the next scrapes."""
+        recent = self._store.rollups(since=now - lateness - _DAY - timedelta(hours=1))
+        self._quality = quality_gauges(recent, self._store.alerts(), lateness=lateness, now=now)
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.sleep(_EVERY)
+            await self._look()
+
+    async def _look(self) -> None:
+        try:
+            self._backlog = await asyncio.to_thread(self._store.backlog)
+        except StoreUnavailable as error:
+            if self._trouble.get("store") != error.reason:
+                log.warning("store: %s", _in_words(error.reason))
+            self._trouble["store"] = error.reason
+        else:
+            self._trouble.pop("store", None)
+
+    def _waiting(self) -> list[Gauge]:
+        b = self._backlog
+        if b is None:
+            return []
+        counts = {"fragments": b.fragments, "turns": b.turns, "jobs": b.jobs, "windows": b.windows}
+        return [Gauge(name="waiting", value=n, labels={"what": what}) for what, n in counts.items()]
+
+    def _ages(self) -> list[Gauge]:
+        b = self._backlog
+        if b is None:
+            return []
+        now = self._clock()
+        oldest = {"fragments": b.oldest_fragment_at, "jobs": b.oldest_job_at}
+        return [
+            Gauge(
+                name="waiting_seconds",
+                value=max(0.0, (now - at).total_seconds()) if at else 0.0,
+                labels={"what": what},
+            )
+            for what, at in oldest.items()
+        ]
+
+    def _counted(self) -> list[Gauge]:
+        return [gauge for name, collector in self._collectors.items() for gauge in gauges(name, collector.stats())]
+
+    def _problem_gauges(self) -> list[Gauge]:
+        # The reason is for people and may hold times; as a label it would make a new series each time.
+        return [Gauge(name="problem", value=1, labels={"part": part}) for part in self.problems()]
+
+    def _quality_gauges(self) -> Sequence[Gauge]:
+        return self._quality
+
+
+def _fragments(stats: IntakeStats) -> list[Gauge]:
+    counts = {"stored": stats.fragments - stats.duplicates, "duplicate": stats.duplicates}
+    return [Gauge(name="intake_fragments", value=n, labels={"outcome": outcome}) for outcome, n in counts.items()]
+
+
+def _in_words(reason: str) -> str:
+    meaning = StoreUnavailable.MEANINGS.get(reason)
+    return f"{reason}: {meaning}" if meaning else reason
+
+
+def _fault(worker: asyncio.Future[None]) -> Mapping[str, str]:
+    ended = worker.done() and not worker.cancelled() and worker.exception()
+    return {"worker": "ended by a fault that the log names; start it again"} if ended else {}
+
+
+def _report_fault(worker: asyncio.Future[None]) -> None:
+    if not worker.cancelled() and (error := worker.exception()):
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        # The message of a foreign error may hold user text; its type and place do not.
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        log.error("scoring ended: %s at %s:%s", type(error).__name__, at.filename, at.lineno)

@@ -1,0 +1,1 @@
+"""What the stage `score` is made of: budget, outcomes, second opinions; asking a judge is in `judging`."""

@@ -1,0 +1,212 @@
+"""How a job ends or goes back to wait: written insistently, since it may have been paid for, and counted once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import traceback
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeVar
+
+from monitor.errors import StoreUnavailable
+from monitor.judging.dialogue import Answer
+from monitor.model.turns import Finding, Job, Outcome, Reason, Turn, Unscored, Verdict
+from monitor.ports import Clock
+from monitor.settings.tree import ScoreSettings
+from monitor.stores import JobStore
+from monitor.telemetry import Gauge
+
+T = TypeVar("T")
+
+CACHED = "cached"
+"""Flag: the verdict is that on a turn of equal content, and cost nothing."""
+
+_LONGEST_BACKOFF = timedelta(minutes=15)
+_INSIST_FOR = timedelta(seconds=30)
+
+logger = logging.getLogger(__name__)
+
+
+class Settler:
+    """Ends jobs and gives them back."""
+
+    def __init__(
+        self, store: JobStore, settings: ScoreSettings, *, clock: Clock, before: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Prepare; `before` is awaited before outcomes are written."""
+        self._store = store
+        self._before = before
+        self._settings = settings
+        self._clock = clock
+        self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+        self._waiting: list[tuple[Sequence[Outcome], asyncio.Future[None]]] = []
+        self._writer: asyncio.Task[None] | None = None
+
+    def counters(self) -> tuple[Gauge, ...]:
+        """Return the totals of jobs and of the replies they were finished with, as `score.COUNTERS` names them."""
+        return tuple(
+            Gauge(name=name, value=count, labels=dict(labels)) for (name, labels), count in self._counts.items()
+        )
+
+    async def finish(self, outcomes: Sequence[Outcome]) -> None:
+        """Replace jobs by their outcomes; those that end while others are being written go with the next transaction.
+
+        Raises:
+            StoreUnavailable: the database did not take them within half a minute.
+        """
+        if not outcomes:
+            return
+        written = asyncio.get_running_loop().create_future()
+        self._waiting.append((outcomes, written))
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write())
+        await written
+        for outcome in outcomes:
+            word = "scored" if isinstance(outcome, Verdict) else outcome.reason.value
+            self._count("jobs_finished_total", 1, metric=outcome.job.metric, outcome=word)
+            exchange = outcome.exchange
+            if exchange.calls:
+                self._count("judge_calls_total", exchange.calls, metric=outcome.job.metric)
+
+    async def _write(self) -> None:
+        """Write until nothing waits; every failure is told to those whose outcomes it concerns."""
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            try:
+                await self._write_batch(batch)
+            except Exception as error:  # noqa: BLE001 -- raised where each of them waits
+                for _, written in batch:
+                    if not written.done():
+                        written.set_exception(error)
+        self._writer = None
+
+    async def _write_batch(self, batch: Sequence[tuple[Sequence[Outcome], asyncio.Future[None]]]) -> None:
+        with suppress(StoreUnavailable):
+            await self._before()
+        try:
+            await _insist(lambda: self._store.finish([outcome for outcomes, _ in batch for outcome in outcomes]))
+        except StoreUnavailable as error:
+            if error.reason != "other" or len(batch) == 1:
+                raise
+            # One that the database refuses must not keep the others from being written.
+            for one in batch:
+                await self._write_alone(one)
+            return
+        for _, written in batch:
+            if not written.done():
+                written.set_result(None)
+
+    async def _write_alone(self, one: tuple[Sequence[Outcome], asyncio.Future[None]]) -> None:
+        outcomes, written = one
+        try:
+            await _insist(lambda: self._store.finish(outcomes))
+        except StoreUnavailable as error:
+            written.set_exception(error)
+        else:
+            written.set_result(None)
+
+    async def release(self, jobs: Sequence[Job], *, after: timedelta, cause: str) -> None:
+        """Give jobs back, to be claimed `after` a while.
+
+        Raises:
+            StoreUnavailable: the database did not take them within half a minute.
+        """
+        if jobs:
+            not_before = self._clock() + after
+            await _insist(lambda: self._store.release(jobs, not_before=not_before))
+        for job in jobs:
+            self._count("jobs_released_total", 1, metric=job.metric, cause=cause)
+
+    async def again(self, failures: Sequence[Unscored], *, after: timedelta | None) -> None:
+        """Give jobs back for another attempt, each longer after the last, or finish those that had their last one."""
+        last = [failure for failure in failures if failure.job.failures + 1 >= self._settings.attempts]
+        await self.finish(last)
+        for failure in failures:
+            if failure in last:
+                continue
+            job = replace(failure.job, failures=failure.job.failures + 1)
+            backoff = min(self._settings.backoff * 2 ** (job.failures - 1), _LONGEST_BACKOFF)
+            await self.release([job], after=max(after or timedelta(0), backoff), cause=failure.reason)
+
+    def unscored(self, job: Job, reason: Reason, *, detail: str = "") -> Unscored:
+        """Return the outcome of a job that nobody was asked about."""
+        return Unscored(job=job, reason=reason, detail=detail, judged_at=self._clock())
+
+    def outcome(self, job: Job, answer: Answer) -> Outcome:
+        """Return what became of a job that was judged, or computed."""
+        now, exchange = self._clock(), answer.exchange
+        if isinstance(answer.result, Finding):
+            return Verdict(job=job, finding=answer.result, exchange=exchange, judged_at=now)
+        return Unscored(
+            job=job,
+            reason=answer.result,
+            detail=answer.detail,
+            severity=answer.severities.get(job.metric),
+            exchange=exchange,
+            judged_at=now,
+        )
+
+    def copied(self, job: Job, twin: Verdict) -> Verdict:
+        """Return a verdict on equal content as the job's own, flagged and free."""
+        free = replace(twin.exchange, calls=0, input_tokens=0, output_tokens=0, cost_usd=0.0, latency=timedelta(0))
+        finding = replace(twin.finding, flags=twin.finding.flags | {CACHED})
+        return Verdict(job=job, finding=finding, exchange=free, judged_at=self._clock())
+
+    def over(self, job: Job, turn: Turn | None) -> Unscored | None:
+        """Return the outcome of a job that is not worth judging any more; None when it is."""
+        if turn is None or turn.content_hash() != job.content_hash:
+            return self.unscored(job, Reason.EXPIRED, detail="the turn's text is gone")
+        if turn.started_at < self._clock() - self._settings.max_job_age:
+            return self.unscored(job, Reason.EXPIRED, detail=f"the turn is older than {self._settings.max_job_age}")
+        return None
+
+    def internal(self, job: Job, error: Exception) -> Unscored:
+        """Log a fault of ours without its message, which may quote the turn; return the outcome it becomes."""
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        name = type(error).__name__
+        logger.error("judging %s of turn %s: %s at %s:%s", job.metric, job.turn_id, name, frame.filename, frame.lineno)
+        self._count("jobs_failed_total", 1, metric=job.metric, reason=name)
+        return self.unscored(job, Reason.INTERNAL, detail=name)
+
+    def _count(self, name: str, by: int, **labels: str) -> None:
+        self._counts[name, tuple(sorted(labels.items()))] += by
+
+
+async def pause(stop: asyncio.Event, wait: timedelta) -> None:
+    """Return after `wait`, or at once when `stop` is set."""
+    if wait:
+        try:
+            await asyncio.wait_for(stop.wait(), wait.total_seconds())
+        except TimeoutError:
+            return
+
+
+async def unbroken(work: Coroutine[None, None, T]) -> T:
+    """Return the result of `work`, which runs to its end even when the caller is cancelled meanwhile."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+async def _insist(write: Callable[[], None]) -> None:
+    """Write in a thread, again for a while when the database is busy: what is written has been paid for."""
+    end = time.monotonic() + _INSIST_FOR.total_seconds()
+    wait = 0.1
+    while True:
+        try:
+            await asyncio.to_thread(write)
+        except StoreUnavailable:
+            if time.monotonic() + wait > end:
+                raise
+            await asyncio.sleep(wait)
+            wait *= 2
+        else:
+            return

@@ -1,0 +1,217 @@
+"""Is the judge steady? Some turns are judged twice at once; when its version changes, old verdicts are judged again.
+
+Second opinions enter no rate: the first verdict stands. They cost like any call, and stop with the budget.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from monitor.errors import MonitorError, StoreUnavailable
+from monitor.judging.concurrently import together
+from monitor.judging.dialogue import Answer
+from monitor.judging.judges import Judges
+from monitor.model.turns import Finding, Job, JudgeChange, JudgeVersion, Opinion, OpinionKind, Turn, Verdict
+from monitor.ports import Clock, Metric
+from monitor.scoring.outcomes import pause
+from monitor.settings.tree import SteadinessSettings
+from monitor.statistics.draw import unit
+from monitor.stores import JobStore, LeaseStore, OpinionStore
+from monitor.telemetry import Gauge
+
+_SALT = "second opinion"
+_LOOKED_AT = 10
+"""Verdicts that are looked at for each anchor, to choose from all scores alike."""
+_AT_ONCE = 4
+_WATCH_EVERY = timedelta(seconds=5)
+_NEWS = timedelta(days=1)
+"""How long after a change a process still judges anchors that are left of it."""
+_MOST_A_DAY = 4
+"""Changes whose anchors are judged; some gateways give every reply a fingerprint of its own."""
+_ANCHORS_ARE_OURS = timedelta(minutes=5)
+
+logger = logging.getLogger(__name__)
+
+
+class SteadyStore(JobStore, OpinionStore, LeaseStore, Protocol):
+    """What second opinions need of the store."""
+
+
+class Steadiness:
+    """Asks for second opinions."""
+
+    def __init__(
+        self,
+        store: SteadyStore,
+        judges: Judges,
+        metrics: Mapping[str, Metric],
+        *,
+        settings: SteadinessSettings,
+        clock: Clock,
+        allowed: Callable[[], bool],
+        worker: str,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            store: where opinions are kept.
+            judges: entered.
+            metrics: those that ask a judge, by rubric id.
+            settings: how much is asked again.
+            clock: tells the time.
+            allowed: whether anything may be spent on it now.
+            worker: names this process and run of it.
+        """
+        self._store = store
+        self._judges = judges
+        self._metrics = metrics
+        self._settings = settings
+        self._clock = clock
+        self._allowed = allowed
+        self._worker = worker
+        self._met: set[JudgeVersion] = set()
+        self.changes = 0
+        """How often a version answered that none of us had met before."""
+
+    def counters(self) -> tuple[Gauge, ...]:
+        """Return the number of changes."""
+        return (Gauge(name="judge_changes_total", value=self.changes),)
+
+    async def repeat(self, verdicts: Sequence[Verdict], turn: Turn) -> None:
+        """Ask once more about a share of the turns, chosen by their ids; never raises for what a judge or store does.
+
+        `verdicts` are those of one call on `turn`.
+        """
+        drawn = unit(turn.turn_id, _SALT) < self._settings.share
+        if not verdicts or not drawn or not self._allowed():
+            return
+        try:
+            await self._ask_again(verdicts, turn, OpinionKind.REPEAT)
+        except MonitorError as error:
+            logger.info("no second opinion: %s", type(error).__name__)
+
+    async def watch(self, stop: asyncio.Event) -> None:
+        """Look now and then, until `stop` is set; what that began is then left."""
+        while not stop.is_set():
+            stopping = asyncio.create_task(stop.wait())
+            looking = asyncio.create_task(self.look())
+            try:
+                await asyncio.wait({stopping, looking}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                stopping.cancel()
+                looking.cancel()
+                _, failure = await asyncio.gather(stopping, looking, return_exceptions=True)
+            if isinstance(failure, StoreUnavailable):
+                logger.warning("looking at the judge waits for the database: %s", failure)
+            elif isinstance(failure, Exception):
+                raise failure
+            await pause(stop, _WATCH_EVERY)
+
+    async def look(self) -> None:
+        """If a version answers that is new, judge old verdicts again; what another process left of it, too.
+
+        Raises:
+            StoreUnavailable: the database cannot serve us.
+        """
+        for version in self._judges.versions:
+            if version not in self._met:
+                await self._meet(version)
+
+    async def _meet(self, version: JudgeVersion) -> None:
+        now = self._clock()
+        before = await asyncio.to_thread(self._store.meet, version, now=now)
+        if before is not None:
+            self.changes += 1
+            logger.warning(
+                "the judge %s answers as %s (%s), before as %s (%s)",
+                *(version.judge, version.model, version.fingerprint, before.model, before.fingerprint),
+            )
+        changes = await asyncio.to_thread(self._store.changes, since=now - _NEWS)
+        of_judge = [change for change in changes if change.version.judge == version.judge]
+        change = next((change for change in of_judge[:_MOST_A_DAY] if change.version == version), None)
+        if change is None:
+            self._met.add(version)
+        elif self._allowed() and await self._hold():
+            await together((self._anchor(of_turn) for of_turn in await self._anchors(change)), at_once=_AT_ONCE)
+            self._met.add(version)
+
+    async def _hold(self) -> bool:
+        """Return whether it is for this process to judge anchors: one process does, another when that one is gone."""
+        return await asyncio.to_thread(
+            self._store.hold, "anchors", self._worker, now=self._clock(), ttl=_ANCHORS_ARE_OURS
+        )
+
+    async def _anchors(self, change: JudgeChange) -> list[list[Verdict]]:
+        """Return old verdicts not judged again yet, evenly over their scores, together where one call judges them."""
+        given = await asyncio.to_thread(self._store.opinions, since=change.at, kind=OpinionKind.ANCHOR)
+        done = {(o.job.turn_id, o.job.rubric_id) for o in given if _is_by(o, change.version)}
+        chosen: dict[tuple[str, str], list[Verdict]] = defaultdict(list)
+        for rubric_id, metric in self._metrics.items():
+            left = self._settings.anchors - sum(rubric_id == of for _, of in done)
+            found = await asyncio.to_thread(
+                self._store.anchors, (rubric_id,), before=change.before, limit=self._settings.anchors * _LOOKED_AT
+            )
+            fresh = [verdict for verdict in found if (verdict.job.turn_id, rubric_id) not in done]
+            for verdict in stratified(fresh, max(left, 0)):
+                chosen[verdict.job.turn_id, metric.call].append(verdict)
+        return list(chosen.values())
+
+    async def _anchor(self, verdicts: Sequence[Verdict]) -> None:
+        turns, _ = await asyncio.to_thread(self._store.about, [verdict.job for verdict in verdicts])
+        turn = turns.get(verdicts[0].job.turn_id)
+        current = [v for v in verdicts if turn and v.job.content_hash == turn.content_hash()]
+        if turn is None or not current or not self._allowed() or not await self._hold():
+            return
+        try:
+            await self._ask_again(current, turn, OpinionKind.ANCHOR)
+        except MonitorError as error:
+            logger.info("an anchor was not judged again: %s", type(error).__name__)
+
+    async def _ask_again(self, verdicts: Sequence[Verdict], turn: Turn, kind: OpinionKind) -> None:
+        answers = await self._judges.judge([self._metrics[v.job.rubric_id] for v in verdicts], turn)
+        found = [
+            _opinion(verdict, answer, answer.result, kind, self._clock)
+            for verdict, answer in zip(verdicts, answers, strict=True)
+            if isinstance(answer.result, Finding)
+        ]
+        await asyncio.to_thread(self._store.record_opinions, found)
+
+
+def stratified(verdicts: Sequence[Verdict], limit: int) -> tuple[Verdict, ...]:
+    """Return up to `limit` verdicts, as many of each score as there are, the newest of each first."""
+    by_score: dict[tuple[float | None, str | None], list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        by_score[verdict.finding.score, verdict.finding.label].append(verdict)
+    chosen: list[Verdict] = []
+    for rank in range(max(map(len, by_score.values()), default=0)):
+        chosen += [of_score[rank] for of_score in by_score.values() if rank < len(of_score)]
+    return tuple(chosen[:limit])
+
+
+def _is_by(opinion: Opinion, version: JudgeVersion) -> bool:
+    return (opinion.version.model, opinion.version.fingerprint) == (version.model, version.fingerprint)
+
+
+def _opinion(verdict: Verdict, answer: Answer, found: Finding, kind: OpinionKind, clock: Clock) -> Opinion:
+    exchange = answer.exchange
+    return Opinion(
+        job=Job(
+            turn_id=verdict.job.turn_id,
+            content_hash=verdict.job.content_hash,
+            metric=verdict.job.metric,
+            rubric_id=verdict.job.rubric_id,
+            probability=verdict.job.probability,
+        ),
+        kind=kind,
+        version=JudgeVersion(judge="", model=exchange.judge_model, fingerprint=exchange.fingerprint or ""),
+        score=found.score,
+        defect=found.defect,
+        first_score=verdict.finding.score,
+        first_defect=verdict.finding.defect,
+        judged_at=clock(),
+    )

@@ -1,0 +1,49 @@
+"""What is wrong with a tree of settings, in words for whoever wrote the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+from pydantic import BaseModel, ValidationError
+
+from monitor.settings.nearest import meant
+
+_EXPECTED = {
+    "tuple_type": "expected a list",
+    "list_type": "expected a list",
+    "set_type": "expected a list",
+    "frozen_set_type": "expected a list",
+    "dict_type": "expected a mapping of keys to values",
+    "mapping_type": "expected a mapping of keys to values",
+    "model_type": "expected a section: keys and their values",
+}
+"""Where pydantic speaks of Python's types."""
+
+
+def problems(model: type[BaseModel], error: ValidationError) -> tuple[str, ...]:
+    """Return a line per problem of a tree that was to be a `model`: key path, what is wrong; never a value."""
+    told = []
+    for problem in error.errors():
+        path = problem["loc"]
+        message = _EXPECTED.get(problem["type"], problem["msg"].removeprefix("Value error, "))
+        if problem["type"] == "extra_forbidden" and (known := _keys(model, path[:-1])):
+            message = f"unknown key{meant(str(path[-1]), known)}"
+        told.append(f"{'.'.join(map(str, path)) or 'settings'}: {message}")
+    return tuple(told)
+
+
+def _keys(model: type[BaseModel], path: Sequence[int | str]) -> tuple[str, ...]:
+    """Return the keys that the section at `path` may have, in their order; list positions count for nothing."""
+    sections = [model]
+    for step in path:
+        fields = [section.model_fields[str(step)] for section in sections if str(step) in section.model_fields]
+        if fields:
+            sections = [found for field in fields for found in _sections(field.annotation)]
+    return tuple(dict.fromkeys(name for section in sections for name in section.model_fields))
+
+
+def _sections(annotation: object) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for argument in get_args(annotation) for found in _sections(argument)]

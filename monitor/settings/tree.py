@@ -1,0 +1,379 @@
+"""One typed, strict, frozen tree of settings, read once: `load(path, environ)`.
+
+The file is YAML with `${NAME}` and `${NAME:-default}` taken from the environment. `RAG_MONITOR__STORE__URL` overrides
+`store.url`, and so on for every key. Durations carry a unit ("15s", "5m", "2h", "7d"). A secret may be given as
+`<name>_file`, a path. The sections of plug-ins (collectors, channels) stay plain mappings here: each plug-in's file has
+the `Config` class that reads its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+
+from monitor.errors import ConfigError
+from monitor.settings import file as settings_file
+from monitor.settings.problems import problems
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def duration(value: object) -> object:
+    """Return the `timedelta` of a number with a unit; other values pass, for pydantic to refuse.
+
+    >>> duration("1.5h")
+    datetime.timedelta(seconds=5400)
+    """
+    if isinstance(value, str) and (match := re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", value.strip())):
+        return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
+    if isinstance(value, timedelta):
+        return value
+    raise ValueError('expected a number with a unit: "250ms", "15s", "5m", "2h" or "7d"')
+
+
+Duration: TypeAlias = Annotated[timedelta, BeforeValidator(duration)]
+
+
+def endpoint_address(value: str | None) -> str | None:
+    """Return an address that a judge can be asked at, as it is; None for no text.
+
+    Raises:
+        ValueError: it is none, or holds what belongs elsewhere; the message repeats nothing of it.
+    """
+    if not value:
+        return None
+    allowed = "expected http:// or https://, a host and a path, such as http://127.0.0.1:11434/v1"
+    try:
+        parts = urlsplit(value)
+        whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise ValueError(allowed) from None
+    if "@" in value.split("://")[-1].split("/")[0]:
+        raise ValueError("an address with a user or password in it; give the key as api_key or api_key_file")
+    if not whole or parts.fragment:
+        raise ValueError(allowed)
+    return value
+
+
+EndpointAddress: TypeAlias = Annotated[str | None, AfterValidator(endpoint_address)]
+
+LONGEST_WINDOW = timedelta(days=1)
+
+PluginSection: TypeAlias = Mapping[str, object]
+"""`kind` and whatever that kind's `Config` takes."""
+
+
+class Section(BaseModel):
+    """A part of the tree: unknown keys are refused, nothing changes after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, hide_input_in_errors=True)
+
+
+S = TypeVar("S", bound=Section)
+
+
+class StoreSettings(Section):
+    """Where everything is kept."""
+
+    url: str = "sqlite:///rag-monitor.db"
+    """SQLAlchemy URL: `sqlite:///path` or `postgresql+psycopg://user:password@host/database`."""
+
+
+class IntakeSettings(Section):
+    """The one buffer between collectors and the store."""
+
+    max_pending: int = Field(default=64 * 1024 * 1024, gt=0)
+    """Bytes of payload that may wait for their commit; beyond it senders are asked to come back."""
+    max_batch: int = Field(default=8 * 1024 * 1024, gt=0)
+    """Bytes of payload per transaction."""
+
+
+class FieldSettings(Section):
+    """Attributes of an app's own that are read before what its convention says.
+
+    Each is an attribute, `shop.question`, or a path into its JSON, `input.value#question.text`; the first that holds
+    something counts.
+    """
+
+    query: tuple[str, ...] = ()
+    response: tuple[str, ...] = ()
+    documents: tuple[str, ...] = ()
+    """Texts, or objects with `id` and `content`, as list or JSON."""
+    session_id: tuple[str, ...] = ()
+    user_id: tuple[str, ...] = ()
+
+
+class AssembleSettings(Section):
+    """When a trace counts as complete."""
+
+    every: Duration = timedelta(seconds=1)
+    quiet: Duration = timedelta(seconds=10)
+    """A trace settles when nothing arrived for it for this long. At least twice the exporters' batch delay."""
+    max_age: Duration = timedelta(minutes=10)
+    """A trace settles at this age even if it is still growing."""
+    dialects: tuple[str, ...] | None = None
+    """Telemetry conventions to read; null for all."""
+    fields: FieldSettings = FieldSettings()
+    max_spans: int = Field(default=10_000, gt=0)
+    """Spans of one trace that are looked at; the rest are counted and flagged."""
+    batch: int = Field(default=200, gt=0)
+    """Traces per transaction."""
+
+
+class SampleSettings(Section):
+    """Which turns are judged."""
+
+    every: Duration = timedelta(seconds=2)
+    rate: float = Field(default=1.0, gt=0, le=1)
+    """Share of turns to judge."""
+    salt: str = "rag-monitor"
+    """Changing it draws another sample; equal salts make equal decisions on every machine."""
+    batch: int = Field(default=500, gt=0)
+
+
+class PriceSettings(Section):
+    """What a million tokens cost, in US dollars."""
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    cached: float | None = Field(default=None, ge=0)
+    """Of input tokens that the endpoint had cached; null for no discount."""
+
+
+class BudgetSettings(Section):
+    """What all processes together may spend on judges, in US dollars; null for no limit.
+
+    When one is spent nothing more is asked: due jobs become unscored with reason `budget`. Calls under way finish.
+    """
+
+    daily_usd: float | None = Field(default=None, ge=0)
+    """Per UTC day."""
+    monthly_usd: float | None = Field(default=None, ge=0)
+    """Per calendar month, in UTC."""
+
+
+class EndpointSettings(Section):
+    """One model at one OpenAI-compatible endpoint."""
+
+    base_url: EndpointAddress = None
+    """Null: the environment's `OPENAI_BASE_URL`, else OpenAI's own."""
+    api_version: str | None = None
+    """Only for Azure OpenAI by deployment: its version, such as `2024-10-21`. `base_url` is then the resource's address
+    and `model` the deployment's name."""
+    api_key: SecretStr | None = None
+    """Null: the environment's `OPENAI_API_KEY`."""
+    api_key_file: Path | None = None
+    model: str = "gpt-4o-mini"
+    timeout: Duration = timedelta(seconds=30)
+    """For one call, from connecting to the last byte."""
+    requests_per_minute: int | None = Field(default=None, gt=0)
+    """What one process may send; null for no limit of ours. The endpoint's own 429s are obeyed in any case."""
+    tokens_per_minute: int | None = Field(default=None, gt=0)
+    """Of prompts and replies together, likewise."""
+    prices: Mapping[str, PriceSettings] = {}
+    """By model as it is configured or as the endpoint names it, above the list prices that are known; a model without a
+    price costs nothing."""
+
+
+class SteadinessSettings(Section):
+    """What is asked of the judge again, to know how far it agrees with itself. It enters no rate."""
+
+    share: float = Field(default=0.02, ge=0, le=1)
+    """Of judged turns, those that are judged twice at once; a model at temperature 0 need not repeat itself."""
+    anchors: int = Field(default=200, ge=0)
+    """Verdicts of each metric that are judged again when the endpoint begins to answer with another model."""
+
+
+class JudgeSettings(EndpointSettings):
+    """Who judges."""
+
+    kind: Literal["offline", "openai"] = "offline"
+    """`offline` scores with a lexical proxy and needs no key; `openai` asks any OpenAI-compatible endpoint."""
+    fallback: EndpointSettings | None = None
+    """Asked about turns that the judge refuses, filters or answers unreadably; with the same `model` it also takes over
+    while the judge cannot be reached."""
+    budget: BudgetSettings = BudgetSettings()
+    second_opinions: SteadinessSettings = SteadinessSettings()
+
+
+class ScoreSettings(Section):
+    """How jobs are worked off."""
+
+    concurrency: int = Field(default=8, gt=0)
+    """Calls of the judge at once by one process; a quarter more jobs are claimed ahead."""
+    attempts: int = Field(default=8, gt=0)
+    """Failures of one job, while others are answered, before it becomes unscored; with the default backoff that takes
+    20 minutes. An endpoint that answers nobody uses up no attempts."""
+    backoff: Duration = timedelta(seconds=10)
+    """Wait before the second attempt; doubled for each further one."""
+    max_job_age: Duration = timedelta(days=2)
+    """Jobs of turns older than this become unscored with reason `expired`."""
+
+
+class RollupSettings(Section):
+    """Windows of trends."""
+
+    every: Duration = timedelta(seconds=15)
+    window: Duration = Field(default=timedelta(hours=1), gt=timedelta(0), le=LONGEST_WINDOW)
+    """Length of a window, a whole fraction of a day, so that days add up."""
+    lateness: Duration = timedelta(minutes=15)
+    """A window is closed for detection this long after its end; later verdicts still correct its numbers."""
+
+    @model_validator(mode="after")
+    def _windows_fill_days(self) -> RollupSettings:
+        if LONGEST_WINDOW % self.window:
+            raise ValueError(f"window ({self.window}) does not divide a day; 5m, 15m, 1h, 6h and 24h do")
+        return self
+
+
+class DetectSettings(Section):
+    """When a rise counts as a regression (the evidence meter)."""
+
+    every: Duration = timedelta(seconds=30)
+    reference: Duration = timedelta(days=7)
+    """Length of the baseline: the first this long of a series, unless one is pinned."""
+    min_reference_windows: int = Field(default=24, ge=4)
+    """Windows with data that a baseline must have before anything can fire."""
+    min_effect: float = Field(default=0.10, ge=0)
+    """Relative rises up to this count as no change."""
+    false_alarms_per_month: float = Field(default=1.0, gt=0)
+    """False alarms allowed in 30 days over all series of one app together."""
+    horizon: Duration = timedelta(days=7)
+    """No new alert about windows older than this."""
+
+
+class AlertSettings(Section):
+    """How people are told."""
+
+    every: Duration = timedelta(seconds=15)
+    hold: Duration = timedelta(0)
+    """A regression must last this long before it fires."""
+    attempts: int = Field(default=8, gt=0)
+    backoff: Duration = timedelta(seconds=15)
+
+
+class GrafanaSettings(Section):
+    """Grafana's HTTP API; nothing is pushed while `url` is null."""
+
+    url: str | None = None
+    """Null: the environment's `GRAFANA_URL`."""
+    token: SecretStr | None = None
+    """Null: the environment's `GRAFANA_TOKEN`."""
+    token_file: Path | None = None
+    org_id: int | None = None
+    """The organisation that the token must belong to; null for any."""
+    datasource: str | None = None
+    """Name or uid of a PostgreSQL or Prometheus data source; null when there is exactly one that fits."""
+    folder: str = "rag-monitor"
+    """Uid of the folder; made when missing."""
+    every: Duration = timedelta(seconds=60)
+    timeout: Duration = timedelta(seconds=10)
+    ca_file: Path | None = None
+
+
+class WebSettings(Section):
+    """Health, metrics and the built-in pages."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8080, ge=0, le=65535)
+
+
+class RetentionSettings(Section):
+    """How long text is kept. Verdicts' scores and rollups stay."""
+
+    every: Duration = timedelta(minutes=10)
+    text: Duration = timedelta(days=30)
+    spans: Duration = timedelta(days=2)
+
+
+class LogSettings(Section):
+    """Our own logging."""
+
+    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+
+
+class Settings(Section):
+    """The whole tree; with no file at all these defaults run."""
+
+    store: StoreSettings = StoreSettings()
+    intake: IntakeSettings = IntakeSettings()
+    collectors: tuple[PluginSection, ...] = ({"kind": "otlp_http"}, {"kind": "otlp_grpc"})
+    assemble: AssembleSettings = AssembleSettings()
+    sample: SampleSettings = SampleSettings()
+    judge: JudgeSettings = JudgeSettings()
+    metrics: tuple[str, ...] = ("groundedness", "relevance", "safety")
+    """Names of shipped prompt files or of metrics computed in code, or paths of prompt files of your own; see
+    docs/metrics.md."""
+    score: ScoreSettings = ScoreSettings()
+    rollup: RollupSettings = RollupSettings()
+    detect: DetectSettings = DetectSettings()
+    alert: AlertSettings = AlertSettings()
+    channels: tuple[PluginSection, ...] = ()
+    grafana: GrafanaSettings = GrafanaSettings()
+    web: WebSettings = WebSettings()
+    retention: RetentionSettings = RetentionSettings()
+    log: LogSettings = LogSettings()
+
+    @model_validator(mode="after")
+    def _quiet_before_age(self) -> Settings:
+        if self.assemble.quiet > self.assemble.max_age:
+            raise ValueError(
+                f"assemble.quiet ({self.assemble.quiet}) is longer than assemble.max_age ({self.assemble.max_age})"
+            )
+        return self
+
+
+def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
+    """Return the settings of `path` (None: defaults) with the environment's overrides.
+
+    Raises:
+        ConfigError: the file cannot be read or keys are wrong; a line per problem: file, key path, what is allowed.
+    """
+    origin = str(path) if path else "environment"
+    return validate(Settings, settings_file.tree(path, environ), where=origin)
+
+
+def plugin_config(model: type[S], section: PluginSection, where: str) -> S:
+    """Return `section` (without `kind` and `name`) as a plug-in's own `Config`; `where` is its key path."""
+    return validate(model, {k: v for k, v in section.items() if k not in {"kind", "name"}}, where=where)
+
+
+def validate(model: type[S], tree: Mapping[str, object], *, where: str) -> S:
+    """Return `tree` as `model`, or raise a `ConfigError` with one line per problem."""
+    try:
+        return model.model_validate(tree)
+    except ValidationError as error:
+        raise ConfigError("\n".join(f"{where}: {told}" for told in problems(model, error))) from None
+
+
+def secret(value: SecretStr | None, file: Path | None, fallback: str | None, where: str) -> str | None:
+    """Return the secret from the settings, else from its file (stripped), else `fallback`, else None.
+
+    Raises:
+        ConfigError: both were given, or the file cannot be read; the message names `where`, never the value.
+    """
+    if value is not None and file is not None:
+        raise ConfigError(f"{where}: given twice, as itself and as {where}_file; keep one")
+    if value is not None:
+        return value.get_secret_value() or None
+    if file is None:
+        return fallback or None
+    try:
+        return file.read_text(encoding="utf-8").strip() or None
+    except OSError as error:
+        raise ConfigError(f"{where}_file: cannot read {str(file)!r}: {error.strerror}") from None

@@ -1,0 +1,328 @@
+"""The store: every protocol of `monitor.stores`, over SQLite or PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from monitor.errors import ConfigError
+from monitor.model.spans import Assembly, Fragment, StoredFragment
+from monitor.model.trends import Alert, AlertState, Baseline, Notification, Rollup, Series
+from monitor.model.turns import (
+    Job,
+    JudgeChange,
+    JudgeVersion,
+    Opinion,
+    OpinionKind,
+    Outcome,
+    Rubric,
+    Sampling,
+    Spend,
+    Turn,
+    Verdict,
+)
+from monitor.store import alerts as alert_rows
+from monitor.store import changed_windows, housekeeping, migration, rollup, series, spans, turns
+from monitor.store import jobs as job_rows
+from monitor.store import opinions as opinion_rows
+from monitor.store import spend as spending
+from monitor.store.database import Database
+from monitor.stores import Assembled, Backlog, Extent, Window
+
+_PAGE = 200
+
+
+def open_store(
+    url: str,
+    *,
+    migrate: bool = True,
+    window: timedelta = timedelta(hours=1),
+    patience: timedelta = timedelta(seconds=10),
+) -> SqlStore:
+    """Return the store at a SQLAlchemy URL.
+
+    Args:
+        url: `sqlite:///path` or `postgresql+psycopg://user:password@host/database`.
+        migrate: bring the schema up to date first, and rollups to windows of the given length.
+        window: the length of the windows of trends.
+        patience: how long to wait for another writer's lock, or for a free connection.
+
+    Raises:
+        ConfigError: the URL is wrong, or the database was made by a newer version of this program.
+        StoreUnavailable: the database cannot be reached or written.
+    """
+    database = Database(url, patience=patience)
+    if migrate:
+        try:
+            migration.upgrade(database)
+            with database.reading("reading the length of windows") as connection:
+                adopted = changed_windows.adopted(connection, window)
+            if not adopted:
+                with database.writing("changing the length of windows") as connection:
+                    changed_windows.adopt(connection, window)
+        except BaseException:
+            database.close()
+            raise
+    return SqlStore(database, window=window)
+
+
+class SqlStore:
+    """One database. Each method is one transaction, and says in `monitor.stores` what it promises."""
+
+    def __init__(self, database: Database, *, window: timedelta) -> None:
+        self._database = database
+        self._window = window
+
+    def append(self, fragments: Sequence[Fragment]) -> int:
+        """As `SpanStore.append`."""
+        with self._database.writing("storing fragments") as connection:
+            return spans.append(connection, fragments)
+
+    def due(self, *, quiet_since: datetime, open_since: datetime, limit: int) -> tuple[str, ...]:
+        """As `SpanStore.due`."""
+        with self._database.reading("finding due traces") as connection:
+            return spans.due(connection, quiet_since=quiet_since, open_since=open_since, limit=limit)
+
+    def fragments(self, trace_ids: Sequence[str]) -> Mapping[str, tuple[StoredFragment, ...]]:
+        """As `SpanStore.fragments`."""
+        with self._database.following("reading fragments") as connection:
+            through = spans.high_water(connection)
+        with self._database.reading("reading fragments") as connection:
+            return spans.fragments(connection, trace_ids, through=through)
+
+    def replace_turns(self, assemblies: Sequence[Assembly], *, now: datetime) -> None:
+        """As `TurnStore.replace_turns`."""
+        with self._database.writing("replacing turns") as connection:
+            turns.replace(connection, assemblies, now=now, length=self._window)
+
+    def turn(self, turn_id: str) -> Turn | None:
+        """As `TurnStore.turn`."""
+        with self._database.reading("reading a turn") as connection:
+            return turns.turn(connection, turn_id)
+
+    def turns(
+        self,
+        *,
+        app: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Turn]:
+        """As `TurnStore.turns`; read page by page, so a slow reader holds nothing open."""
+        after: tuple[datetime, str] | None = None
+        left = limit
+        while left is None or left > 0:
+            size = _PAGE if left is None else min(_PAGE, left)
+            with self._database.reading("reading turns") as connection:
+                found = turns.page(connection, app=app, since=since, until=until, after=after, limit=size)
+            yield from found
+            if len(found) < size:
+                return
+            after = (found[-1].started_at, found[-1].turn_id)
+            left = None if left is None else left - size
+
+    def extents(
+        self, app: str, *, since: datetime, until: datetime, ended_since: datetime, single_calls: bool
+    ) -> tuple[Extent, ...]:
+        """As `TurnStore.extents`."""
+        with self._database.reading("reading when turns were") as connection:
+            return turns.extents(
+                connection, app, since=since, until=until, ended_since=ended_since, single_calls=single_calls
+            )
+
+    def assembled(self, *, since: datetime, limit: int) -> tuple[Assembled, ...]:
+        """As `TurnStore.assembled`."""
+        with self._database.reading("reading what was assembled") as connection:
+            return turns.assembled(connection, since=since, limit=limit)
+
+    def unsampled(self, limit: int) -> tuple[Turn, ...]:
+        """As `TurnStore.unsampled`."""
+        with self._database.reading("reading turns to sample") as connection:
+            return turns.unsampled(connection, limit)
+
+    def record_samplings(self, samplings: Sequence[Sampling]) -> None:
+        """As `JobStore.record_samplings`; the first decision about a content stays."""
+        with self._database.writing("recording samplings") as connection:
+            job_rows.record(connection, samplings, length=self._window)
+
+    def claim(
+        self,
+        *,
+        now: datetime,
+        lease: timedelta,
+        limit: int,
+        rubric_ids: Sequence[str] | None = None,
+        together: Mapping[str, str] | None = None,
+    ) -> tuple[Job, ...]:
+        """As `JobStore.claim`."""
+        with self._database.writing("claiming jobs") as connection:
+            if together is not None:
+                return job_rows.claim_calls(connection, now=now, lease=lease, limit=limit, together=together)
+            return job_rows.claim(connection, now=now, lease=lease, limit=limit, rubric_ids=rubric_ids)
+
+    def finish(self, outcomes: Sequence[Outcome]) -> None:
+        """As `JobStore.finish`; the first outcome stays, but a verdict takes the place of a failure."""
+        with self._database.writing("finishing jobs") as connection:
+            job_rows.finish(connection, outcomes, length=self._window)
+
+    def release(self, jobs: Sequence[Job], *, not_before: datetime) -> None:
+        """As `JobStore.release`; a job that was leased again meanwhile is left alone."""
+        with self._database.writing("releasing jobs") as connection:
+            job_rows.release(connection, jobs, not_before=not_before)
+
+    def orphans(
+        self, rubric_ids: Sequence[str], *, started_before: datetime, now: datetime, limit: int
+    ) -> tuple[Job, ...]:
+        """As `JobStore.orphans`."""
+        with self._database.reading("finding orphaned jobs") as connection:
+            return job_rows.orphans(connection, rubric_ids, started_before=started_before, now=now, limit=limit)
+
+    def outcomes(self, turn_id: str) -> tuple[Outcome, ...]:
+        """As `JobStore.outcomes`."""
+        with self._database.reading("reading outcomes") as connection:
+            return job_rows.outcomes_of(connection, turn_id)
+
+    def sampling(self, turn_id: str) -> Sampling | None:
+        """As `JobStore.sampling`."""
+        with self._database.reading("reading a sampling") as connection:
+            return job_rows.sampling_of(connection, turn_id)
+
+    def about(self, jobs: Sequence[Job]) -> tuple[Mapping[str, Turn], Mapping[Job, Verdict]]:
+        """As `JobStore.about`."""
+        with self._database.reading("reading turns to judge") as connection:
+            found = turns.of_ids(connection, [job.turn_id for job in jobs])
+            return found, job_rows.twins(connection, jobs)
+
+    def record_spend(self, worker: str, *, day: datetime, spend: Spend) -> tuple[float, float]:
+        """As `SpendStore.record_spend`."""
+        with self._database.writing("recording what was spent") as connection:
+            return spending.record(connection, worker, day=day, spend=spend)
+
+    def spend(self, *, since: datetime, until: datetime) -> Spend:
+        """As `SpendStore.spend`."""
+        with self._database.reading("reading what was spent") as connection:
+            return spending.between(connection, since, until)
+
+    def meet(self, version: JudgeVersion, *, now: datetime) -> JudgeVersion | None:
+        """As `OpinionStore.meet`."""
+        with self._database.writing("meeting a judge") as connection:
+            return opinion_rows.meet(connection, version, now=now)
+
+    def changes(self, *, since: datetime) -> tuple[JudgeChange, ...]:
+        """As `OpinionStore.changes`."""
+        with self._database.reading("reading changes of the judge") as connection:
+            return opinion_rows.changes(connection, since=since)
+
+    def anchors(self, rubric_ids: Sequence[str], *, before: JudgeVersion, limit: int) -> tuple[Verdict, ...]:
+        """As `OpinionStore.anchors`."""
+        with self._database.reading("choosing anchors") as connection:
+            return opinion_rows.anchors(connection, rubric_ids, before=before, limit=limit)
+
+    def record_opinions(self, opinions: Sequence[Opinion]) -> None:
+        """As `OpinionStore.record_opinions`."""
+        with self._database.writing("recording opinions") as connection:
+            opinion_rows.record(connection, opinions)
+
+    def flagged(self, flag: str, *, limit: int) -> tuple[Verdict, ...]:
+        """As `OpinionStore.flagged`."""
+        with self._database.reading("finding flagged verdicts") as connection:
+            return opinion_rows.flagged(connection, flag, limit=limit)
+
+    def opinions(self, *, since: datetime, kind: OpinionKind | None = None) -> tuple[Opinion, ...]:
+        """As `OpinionStore.opinions`."""
+        with self._database.reading("reading opinions") as connection:
+            return opinion_rows.since(connection, since, kind=kind)
+
+    def changed_windows(self, limit: int) -> tuple[Window, ...]:
+        """As `SeriesStore.changed_windows`."""
+        with self._database.reading("finding changed windows") as connection:
+            return changed_windows.changed(connection, limit)
+
+    def roll_up(self, windows: Sequence[Window], *, rubrics: Sequence[Rubric], length: timedelta) -> int:
+        """As `SeriesStore.roll_up`; one transaction per window."""
+        if length != self._window:
+            raise ConfigError(f"rolling up windows of {length}: the store was opened for windows of {self._window}")
+        with self._database.reading("reading rubrics") as connection:
+            unknown = rollup.unknown_rubrics(connection, rubrics)
+        if unknown:
+            with self._database.writing("keeping rubrics") as connection:
+                rollup.keep_rubrics(connection, rubrics)
+        written = 0
+        for window in windows:
+            with self._database.reading("computing a window") as connection:
+                made = rollup.compute(connection, window, given=rubrics, length=length)
+            with self._database.writing("writing a window") as connection:
+                written += rollup.write(connection, window, made)
+        return written
+
+    def rollups(
+        self,
+        *,
+        app: str | None = None,
+        metric: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> tuple[Rollup, ...]:
+        """As `SeriesStore.rollups`; `since` inclusive, `until` exclusive, by the windows' starts."""
+        with self._database.reading("reading rollups") as connection:
+            return series.rolled_up(connection, app=app, metric=metric, since=since, until=until)
+
+    def baselines(self) -> Mapping[Series, Baseline]:
+        """As `SeriesStore.baselines`."""
+        with self._database.reading("reading baselines") as connection:
+            return series.pinned(connection)
+
+    def pin(self, baseline: Baseline) -> None:
+        """As `SeriesStore.pin`."""
+        with self._database.writing("pinning a baseline") as connection:
+            series.pin(connection, baseline)
+
+    def alerts(self, *, states: Sequence[AlertState] | None = None, limit: int | None = None) -> tuple[Alert, ...]:
+        """As `AlertStore.alerts`."""
+        with self._database.reading("reading alerts") as connection:
+            return alert_rows.newest(connection, states=states, limit=limit)
+
+    def save_alerts(self, alerts: Sequence[Alert], notifications: Sequence[Notification]) -> None:
+        """As `AlertStore.save_alerts`."""
+        with self._database.writing("saving alerts") as connection:
+            alert_rows.save(connection, alerts, notifications)
+
+    def notifications(self, *, due: datetime) -> tuple[Notification, ...]:
+        """As `AlertStore.notifications`."""
+        with self._database.reading("reading notifications") as connection:
+            return alert_rows.unsent(connection, due=due)
+
+    def save_notification(self, notification: Notification) -> None:
+        """As `AlertStore.save_notification`; what was sent stays sent."""
+        with self._database.writing("saving a notification") as connection:
+            alert_rows.save_notification(connection, notification)
+
+    def hold(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
+        """As `LeaseStore.hold`."""
+        with self._database.writing("holding a lease") as connection:
+            return housekeeping.hold(connection, name, holder, now=now, ttl=ttl)
+
+    def key(self, name: str) -> bytes:
+        """As `Store.key`."""
+        with self._database.writing("reading a key") as connection:
+            return housekeeping.key(connection, name)
+
+    def backlog(self, *, rubric_ids: Sequence[str] | None = None) -> Backlog:
+        """As `Store.backlog`."""
+        with self._database.reading("counting the backlog") as connection:
+            return housekeeping.backlog(connection, rubric_ids=rubric_ids)
+
+    def check(self) -> None:
+        """As `Store.check`."""
+        migration.check(self._database)
+
+    def prune(self, *, text_before: datetime, fragments_before: datetime, limit: int) -> int:
+        """As `Store.prune`; up to `limit` rows of each kind, so call it until it returns 0."""
+        with self._database.writing("pruning text") as connection:
+            texts = housekeeping.prune_text(connection, before=text_before, limit=limit)
+        with self._database.writing("pruning fragments") as connection:
+            return texts + housekeeping.prune_fragments(connection, before=fragments_before, limit=limit)
+
+    def close(self) -> None:
+        """As `Store.close`."""
+        self._database.close()

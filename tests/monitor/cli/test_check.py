@@ -1,0 +1,128 @@
+"""`rag-monitor check`: each part is looked at, nothing is changed, nothing secret is told."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from judge_server import JudgeServer, refusal
+
+from monitor.cli.check import Checked, check
+from monitor.settings.tree import Settings
+from monitor.store.sql_store import open_store
+
+NOBODY = "http://127.0.0.1:9"
+"""The discard port: nothing listens there."""
+
+
+def checked(**tree: object) -> Mapping[str, Checked]:
+    """The parts by name."""
+    return {part.part: part for part in asyncio.run(check(Settings.model_validate(tree)))}
+
+
+def store(path: Path) -> Mapping[str, str]:
+    """The section of a SQLite store."""
+    return {"url": f"sqlite:///{path}"}
+
+
+def test_parts_are_in_the_order_in_which_data_flows(tmp_path: Path) -> None:
+    """Whoever reads from the top finds the first thing that is wrong first."""
+    parts = list(checked(store=store(tmp_path / "shop.db")))
+    assert ["installation", "collectors", "store", "metrics", "judge", "channels", "grafana"] == parts
+
+
+def test_new_store_is_not_made(tmp_path: Path) -> None:
+    """A file that is not there yet is well, and is still not there afterwards."""
+    path = tmp_path / "shop.db"
+    found = checked(store=store(path))["store"]
+    assert Checked(part="store", ok=True, told=f"{path} does not exist yet and will be made at start") == found
+    assert not path.exists()
+
+
+def test_store_answers(tmp_path: Path) -> None:
+    """A store with the schema of this version is well."""
+    path = tmp_path / "shop.db"
+    open_store(f"sqlite:///{path}").close()
+    found = checked(store=store(path))["store"]
+    assert Checked(part="store", ok=True, told=f"sqlite:///{path} answers, its schema is current") == found
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("sqlite:///{folder}/nowhere/shop.db", "store.url: no folder {folder}/nowhere"),
+        ("sqlite:///{folder}/old.db", "checking the store: {folder}/old.db: schema missing, needed "),
+        ("no url", "store.url: not a database URL that is known here; allowed: "),
+        ("postgresql://u:s3cr3t@127.0.0.1:9/shop", "127.0.0.1/shop"),
+    ],
+)
+def test_unusable_store_is_told(tmp_path: Path, url: str, told: str) -> None:
+    """A store that cannot be used says why, without its password."""
+    (tmp_path / "old.db").touch()
+    found = checked(store={"url": url.format(folder=tmp_path)})["store"]
+    assert not found.ok
+    assert told.format(folder=tmp_path) in found.told
+    assert "s3cr3t" not in found.told
+
+
+def test_one_broken_part_keeps_no_other_from_being_looked_at(tmp_path: Path) -> None:
+    """Everything that is wrong is told at once."""
+    found = checked(
+        store=store(tmp_path / "nowhere" / "x.db"),
+        collectors=[{"kind": "otlp_http", "prot": 1}],
+        judge={"kind": "openai", "api_key": "s3cr3t", "base_url": f"{NOBODY}/v1", "timeout": "2s"},
+        channels=[{"kind": "webhook", "url": f"{NOBODY}/s3cr3t"}],
+        grafana={"url": NOBODY, "token": "s3cr3t", "timeout": "2s"},
+    )
+    expected = {"installation": True, "collectors": False, "store": False, "metrics": True}
+    expected |= {"judge": False, "channels": False, "grafana": False}
+    assert expected == {name: part.ok for name, part in found.items()}
+    assert "s3cr3t" not in str(found)
+
+
+def test_judge_is_asked_once(tmp_path: Path) -> None:
+    """A judge model that answers is well, after one request with a dozen tokens."""
+    server = JudgeServer()
+    try:
+        judge = {"kind": "openai", "api_key": "k", "base_url": server.url, "model": "judge-1"}
+        found = checked(store=store(tmp_path / "shop.db"), judge=judge)["judge"]
+        assert found.ok
+        assert "judge-1 answered in " in found.told
+        assert 1 == len(server.asked)
+    finally:
+        server.close()
+
+
+def test_judge_that_refuses_is_told(tmp_path: Path) -> None:
+    """A wrong key is told as such, and not repeated."""
+    server = JudgeServer()
+    server.script(*[refusal(401, "Incorrect API key provided: s3cr3t", code="invalid_api_key")] * 3)
+    try:
+        judge = {"kind": "openai", "api_key": "s3cr3t", "base_url": server.url}
+        found = checked(store=store(tmp_path / "shop.db"), judge=judge)["judge"]
+        assert not found.ok
+        assert "401" in found.told
+        assert "s3cr3t" not in found.told
+    finally:
+        server.close()
+
+
+def test_metrics_that_need_a_judge(tmp_path: Path) -> None:
+    """Without a judge model only what would ask one is told as not measured; a name that nobody knows fails."""
+    names = ["groundedness", "precision_at_5", "f1"]
+    found = checked(store=store(tmp_path / "shop.db"), metrics=names)["metrics"]
+    measured = "groundedness_proxy, precision_at_5, f1"
+    told = f"{measured}; without a judge model (judge.kind: openai) not measured: groundedness"
+    assert Checked(part="metrics", ok=True, told=told) == found
+    assert "f1" == checked(store=store(tmp_path / "shop.db"), metrics=["f1"])["metrics"].told.split(", ")[-1]
+    assert not checked(store=store(tmp_path / "shop.db"), metrics=["groundednes"])["metrics"].ok
+
+
+def test_fault_is_a_failed_part() -> None:
+    """A fault nobody thought of fails its part with its type and place, not its message, and the others are seen."""
+    # A NUL that came in by a way around the settings: the file system refuses it with a ValueError.
+    found = checked(store={"url": "sqlite:///s3cr3t\0.db"})
+    assert not found["store"].ok
+    assert "ValueError at " in found["store"].told
+    assert "s3cr3t" not in found["store"].told
+    assert found["metrics"].ok

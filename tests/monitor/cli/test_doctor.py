@@ -1,0 +1,181 @@
+"""What the doctor says of what arrived."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from monitor.cli.doctor import Examination, diagnose, lines
+from monitor.payloads.otlp.fragments import decode_otlp, split_otlp
+from monitor.ports import Dialect
+from monitor.settings.tree import AssembleSettings
+from monitor.stages.assemble import tick
+from monitor.store.sql_store import open_store
+
+BEGAN = datetime(2026, 3, 1, 12, tzinfo=UTC)
+WHOLE = {
+    "openinference.span.kind": "CHAIN",
+    "input.value": "Why is the sky blue?",
+    "output.value": "Because of Rayleigh.",
+    "session.id": "s",
+}
+FOUND = {
+    "openinference.span.kind": "RETRIEVER",
+    "retrieval.documents.0.document.content": "Air scatters blue light.",
+}
+
+Told: TypeAlias = Mapping[str, str]
+Examine: TypeAlias = Callable[..., Examination]
+
+
+def request(number: int, spans: Sequence[Told], app: str | None, dropped: int) -> bytes:
+    """One trace of spans as OTLP/JSON, the first the root."""
+    made = [
+        {
+            "traceId": f"{number:032x}",
+            "spanId": f"{number * 100 + at:016x}",
+            "parentSpanId": "" if at == 0 else f"{number * 100:016x}",
+            "name": "step",
+            "startTimeUnixNano": str(int(BEGAN.timestamp()) * 10**9 + at),
+            "endTimeUnixNano": str((int(BEGAN.timestamp()) + 1) * 10**9),
+            "droppedAttributesCount": dropped,
+            "attributes": [{"key": key, "value": {"stringValue": held}} for key, held in told.items()],
+        }
+        for at, told in enumerate(spans)
+    ]
+    resource = [("service.name", app), ("service.version", "1.0")] if app else []
+    attributes = [{"key": key, "value": {"stringValue": held}} for key, held in resource]
+    scoped = [{"scope": {"name": "acme.widgets"}, "spans": made}]
+    return json.dumps({"resourceSpans": [{"resource": {"attributes": attributes}, "scopeSpans": scoped}]}).encode()
+
+
+@pytest.fixture
+def examine(tmp_path: Path, dialects: tuple[Dialect, ...]) -> Iterator[Examine]:
+    """Deliver traces of one app, assemble them, and ask the doctor about the last minutes."""
+    store = open_store(f"sqlite:///{tmp_path}/monitor.db")
+    numbers = iter(range(1, 100))
+
+    def of(*traces: Sequence[Told], app: str | None = "shop", dropped: int = 0, limit: int = 50) -> Examination:
+        for spans in traces:
+            body = request(next(numbers), spans, app, dropped)
+            store.append(split_otlp(body, "traces", received_at=BEGAN, encoding="json").fragments)
+        now = BEGAN + timedelta(minutes=2)
+        tick(store, AssembleSettings(), now=now, decode=decode_otlp, dialects=dialects, hash_user=str)
+        return diagnose(store, dialects, since=BEGAN, limit=limit)
+
+    yield of
+    store.close()
+
+
+def complaints(found: Examination) -> dict[str, tuple[int, int]]:
+    """What is missing, in how many of how many."""
+    return {complaint.what: (complaint.count, complaint.of) for one in found.apps for complaint in one.complaints}
+
+
+def test_nothing_is_missing(examine: Examine) -> None:
+    """An app whose turns are whole is told so, with what arrived."""
+    found = examine([WHOLE, FOUND])
+    assert ("shop: 1 turns; spans: openinference 2; log records: 0", "  nothing is missing") == tuple(lines(found))
+
+
+def test_nothing_arrived(examine: Examine) -> None:
+    """An empty store is not a healthy one."""
+    assert ("nothing arrived",) == tuple(line[:15] for line in lines(examine()))
+
+
+def test_what_each_turn_lacks(examine: Examine) -> None:
+    """Question, answer, documents and session are missed in as many turns as lack them."""
+    call = {"gen_ai.operation.name": "chat", "gen_ai.system": "openai", "gen_ai.request.model": "m"}
+    found = examine([WHOLE, FOUND], [call])
+    assert {
+        "no question captured": (1, 2),
+        "no answer captured": (1, 2),
+        "no documents captured": (1, 2),
+        "no session": (1, 2),
+    } == complaints(found)
+
+
+def test_the_switch_of_the_dialect_that_lacks(examine: Examine) -> None:
+    """The setting is that of the turns that lack something, not of others in the same app."""
+    call = {"gen_ai.operation.name": "chat", "gen_ai.system": "openai", "gen_ai.request.model": "m"}
+    (one,) = examine([WHOLE, FOUND], [call]).apps
+    fix = next(complaint.fix for complaint in one.complaints if complaint.what == "no question captured")
+    assert (True, False) == ("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in fix, "OPENINFERENCE" in fix)
+
+
+def test_dropped_attributes(examine: Examine) -> None:
+    """An SDK's limit is seen on spans and turns."""
+    found = examine([WHOLE, FOUND], dropped=3)
+    assert {"cut or dropped values": (1, 1), "spans with dropped attributes": (2, 2)} == complaints(found)
+
+
+def test_redacted_content(examine: Examine) -> None:
+    """What a privacy switch took away is told apart from what was never there."""
+    found = examine([{**WHOLE, "output.value": "__REDACTED__"}, FOUND])
+    assert {"no answer captured": (1, 1), "redacted content": (1, 1)} == complaints(found)
+
+
+def test_spans_nobody_reads(examine: Examine) -> None:
+    """An app without a known instrumentation is told by the scopes of its spans."""
+    (one,) = examine([{"widgets.count": "3"}]).apps
+    assert ({"": 1}, 0, {"no_dialect": 1}) == (one.spans, one.turns, one.unread)
+    assert ["acme.widgets" in complaint.fix for complaint in one.complaints] == [True]
+
+
+def test_the_fallback(examine: Examine) -> None:
+    """Turns that only the fallback reads are for a person to check."""
+    found = examine([{"acme.question": "Why is the sky blue?", "acme.answer": "Rayleigh.", "session.id": "s"}])
+    assert {"read by the fallback only", "no documents captured", "spans that say nothing of turns"} == set(
+        complaints(found)
+    )
+
+
+def test_an_app_without_a_name(examine: Examine) -> None:
+    """Spans without a service name are one app, and told so."""
+    found = examine([WHOLE, FOUND], app=None)
+    assert ("unknown_service",) == tuple(one.app for one in found.apps)
+    assert {"no app", "no release"} == set(complaints(found))
+
+
+def test_what_is_printed(examine: Examine) -> None:
+    """Every complaint and every reason comes with what to do, and no text of a user."""
+    told = list(lines(examine([{**WHOLE, "session.id": ""}], [{"widgets.count": "3"}])))
+    assert sum(line.startswith("    -> ") for line in told) == sum(line.startswith("  ") for line in told) / 2
+    assert not any("sky" in line or "Rayleigh" in line for line in told)
+
+
+@pytest.mark.parametrize("app", ["shop" * 25_000, "shop\n  nothing is missing\x1b[2J\n"])
+def test_one_app_spoils_no_line(examine: Examine, app: str) -> None:
+    """An app of any name is one app, told on lines of its own that stay short and that a terminal does not obey."""
+    found = examine([WHOLE, FOUND], app=app)
+    assert [1] == [one.turns for one in found.apps]
+    first, *others = lines(found)
+    assert ["  nothing is missing"] == others
+    assert first.startswith("shop")
+    assert first.endswith(": 1 turns; spans: openinference 2; log records: 0")
+    assert len(first) < 120
+    assert first.isprintable()
+
+
+def test_the_limit_is_told(examine: Examine) -> None:
+    """Where more traces arrived than were looked at, that is said first; where none did, it is not."""
+    traces = [[WHOLE, FOUND]] * 3
+    told = [next(iter(lines(examine(*more, limit=limit)))) for more, limit in ((traces, 2), ((), 3), ((), 4))]
+    assert "looked at the latest 2 traces; --limit for more" == told[0]
+    assert ["shop: 3 turns"] * 2 == [line[:13] for line in told[1:]]
+
+
+def test_own_attributes_are_named(examine: Examine) -> None:
+    """Where no convention fits, the setting that names attributes is told, and its section in the documents."""
+    found = examine([{"acme.question": "Why?", "acme.answer": "Rayleigh."}], [{"widgets.count": "3"}])
+    setting, section = "assemble.fields", "Attributes of your own"
+    told = [line for line in lines(found) if setting in line]
+    assert 3 == len(told)
+    assert all(section in line for line in told)
+    assert f"## {section}" in (Path(__file__).parents[3] / "docs" / "dialects.md").read_text(encoding="utf-8")
+    assert "fields" in AssembleSettings.model_fields

@@ -1,0 +1,149 @@
+"""Everything stored about a turn, from a real store."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from monitor.cli.explain import as_json, as_text, explain
+from monitor.cli.replay import replay
+from monitor.errors import Rejected
+from monitor.runtime.build import Parts, open_parts
+from monitor.settings.tree import Settings
+from monitor.store.sql_store import SqlStore, open_store
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "replay"
+BEFORE_ALL = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def settings(path: Path, **more: object) -> Settings:
+    """Settings of a store in a file."""
+    return Settings.model_validate({"store": {"url": f"sqlite:///{path}"}, **more})
+
+
+def replayed(tree: Settings) -> None:
+    """Put the golden recording into the store."""
+
+    async def work(parts: Parts) -> None:
+        await replay(GOLDEN, parts, app="imported", now=BEFORE_ALL)
+
+    async def opened() -> None:
+        async with open_parts(tree) as parts:
+            await work(parts)
+
+    asyncio.run(opened())
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with 14 recorded turns, half of them drawn, in windows of six hours."""
+    made = tmp_path_factory.mktemp("store") / "shop.db"
+    replayed(settings(made, sample={"rate": 0.5}, rollup={"window": "6h"}))
+    return made
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqlStore]:
+    """The store, opened as `rag-monitor explain` does it, which does not know the length of its windows."""
+    opened = open_store(f"sqlite:///{path}", migrate=False)
+    yield opened
+    opened.close()
+
+
+def test_parts_belong_together(store: SqlStore) -> None:
+    """Spans, turn, sampling, verdict and window are those of the turn asked for."""
+    for turn in store.turns():
+        found = explain(turn.turn_id, store)
+        assert turn == found.turn
+        assert {turn.trace_id} == {span.trace_id for span in found.spans}
+        assert turn.span_id in {span.span_id for span in found.spans}
+        assert found.sampling is not None
+        assert all(outcome.job.turn_id == turn.turn_id for outcome in found.outcomes)
+        (window,) = found.windows
+        assert window.start <= turn.started_at < window.end
+        assert timedelta(hours=6) == window.end - window.start
+        assert 14 == window.sums.turns
+
+
+def test_json_is_one_line_with_fixed_keys(store: SqlStore) -> None:
+    """For programs it is one object, whatever is stored."""
+    for turn in store.turns():
+        line = as_json(explain(turn.turn_id, store))
+        assert "\n" not in line
+        tree = json.loads(line)
+        assert ["spans", "turn", "sampling", "outcomes", "windows"] == list(tree)
+        assert all(outcome["kind"] in {"verdict", "unscored"} for outcome in tree["outcomes"])
+
+
+def test_text_tells_why_there_is_no_score(store: SqlStore) -> None:
+    """A turn that was not drawn, one without an answer and one that was judged say so."""
+    told = [as_text(explain(turn.turn_id, store)) for turn in store.turns()]
+    assert any("not drawn: nobody judges it" in text for text in told)
+    assert any("no score: no_response" in text for text in told)
+    assert any(", a defect: " in text for text in told)
+    assert all("(root of the turn)" in text for text in told)
+
+
+def test_text_of_many_lines_stays_under_its_title(store: SqlStore) -> None:
+    """Only titles begin a line."""
+    for turn in store.turns():
+        lines = as_text(explain(turn.turn_id, store)).splitlines()
+        titles = [line.split(":")[0] for line in lines if not line.startswith("  ")]
+        assert {"Spans", "Turn", "Sampling", "Judged", "Window"} >= set(titles)
+
+
+def test_beginning_of_an_id_is_enough(store: SqlStore) -> None:
+    """An id may be cut as long as it is the only one that begins so."""
+    turn = next(iter(store.turns()))
+    assert turn == explain(turn.turn_id[:12], store).turn
+
+
+@pytest.mark.parametrize(("turn_id", "told"), [("zzz", "no turn has the id 'zzz'"), ("", "no turn has the id ''")])
+def test_unknown_turn_is_refused(store: SqlStore, turn_id: str, told: str) -> None:
+    """An id that names none is an error that says where ids are."""
+    with pytest.raises(Rejected, match=told):
+        explain(turn_id, store)
+
+
+def test_ambiguous_beginning_is_refused(store: SqlStore) -> None:
+    """A beginning that several ids have is told as such."""
+    firsts = [turn.turn_id[0] for turn in store.turns()]
+    twice = next(first for first in firsts if firsts.count(first) > 1)
+    with pytest.raises(Rejected, match=f"{firsts.count(twice)} turns begin with '{twice}'"):
+        explain(twice, store)
+
+
+def test_pruned_turn_is_still_explained(tmp_path: Path) -> None:
+    """Once text and spans are gone, the numbers are still told."""
+    path = tmp_path / "pruned.db"
+    replayed(settings(path))
+    store = open_store(f"sqlite:///{path}", migrate=False)
+    future = datetime(2100, 1, 1, tzinfo=UTC)
+    while store.prune(text_before=future, fragments_before=future, limit=1000):
+        pass
+    turn = next(turn for turn in store.turns() if store.outcomes(turn.turn_id))
+    found = explain(turn.turn_id, store)
+    assert () == found.spans
+    assert "Spans\n  nothing stored\n" in as_text(found)
+    assert found.windows
+    store.close()
+
+
+def test_names_break_no_line(store: SqlStore) -> None:
+    """Names of any length and content stand on their line; what was said is told whole."""
+    found = explain(next(iter(store.turns())).turn_id, store)
+    odd = "a\n\x1b[2J" * 10_000
+    long = "word " * 10_000 + "end"
+    turn = replace(found.turn, app=odd, release=odd, model=odd, response=long)
+    spans = tuple(replace(span, name=odd, scope=odd) for span in found.spans)
+    told = as_text(replace(found, turn=turn, spans=spans)).splitlines()
+    assert f"  response: {long}" in told
+    assert all(line.isprintable() for line in told)
+    head = [line for line in told if line.lstrip().startswith(("a", "app:", "release:", "model:"))]
+    assert len(spans) + 3 == len(head)
+    assert max(map(len, head)) < 300
+    assert odd == json.loads(as_json(replace(found, turn=turn)))["turn"]["app"]

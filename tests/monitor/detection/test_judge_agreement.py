@@ -1,0 +1,109 @@
+"""Second opinions added up, and where the rate could be if failures were known."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from judged_turn import judged_turn
+
+from monitor.cli.main import commands
+from monitor.detection.judge_agreement import steadiness
+from monitor.display.tables import TrendRow, trend_line
+from monitor.judging.reply.findings import JUDGE_INJECTION
+from monitor.model.spans import Assembly
+from monitor.model.trends import Sums
+from monitor.model.turns import Exchange, Finding, Job, JudgeVersion, Opinion, OpinionKind, Sampling, Verdict
+from monitor.store.sql_store import open_store
+
+NOW = datetime.now(UTC)
+
+
+def _opinion(
+    number: int, first: float | None, second: float | None, *, kind: OpinionKind = OpinionKind.REPEAT
+) -> Opinion:
+    return Opinion(
+        job=Job(turn_id=str(number), content_hash="", metric="relevance", rubric_id="r", probability=1.0),
+        kind=kind,
+        version=JudgeVersion(judge="", model="m-2"),
+        score=second,
+        defect=second is not None and second <= 2,
+        first_score=first,
+        first_defect=first is not None and first <= 2,
+        judged_at=NOW,
+    )
+
+
+def test_added_up() -> None:
+    """Agreement is on what is a defect; the shift is the mean difference of scores with a normal interval."""
+    scores = [(5, 5), (4, 3), (2, 1), (3, 2)]
+    (found,) = steadiness([_opinion(n, float(first), float(second)) for n, (first, second) in enumerate(scores)])
+    assert (4, 0.75) == (found.agreement.turns, found.agreement.agreed.value if found.agreement.agreed else None)
+    # Differences 0, -1, -1, -1: mean -0.75, standard deviation 0.5, so 1.96 x 0.5 / 2 either way.
+    assert found.shift is not None
+    assert found.shift_lower is not None
+    assert (-0.75, pytest.approx(-0.75 - 0.48998, abs=1e-4)) == (found.shift, found.shift_lower)
+
+
+def test_groups() -> None:
+    """Repeats and anchors are added up apart, and metrics without scores have no shift."""
+    anchor = _opinion(1, 4.0, 4.0, kind=OpinionKind.ANCHOR)
+    first, second = steadiness([_opinion(0, None, None), anchor])
+    assert (OpinionKind.ANCHOR, OpinionKind.REPEAT) == (first.kind, second.kind)
+    assert (0.0, -math.inf, None) == (first.shift, first.shift_lower, second.shift)
+    assert () == steadiness([])
+
+
+def _row(**unscored: int) -> TrendRow:
+    sums = Sums(turns=100, sampled=100, n=80, k=16, sw=80, sw2=80, swx=16, sw2x=16)
+    end = NOW + timedelta(hours=1)
+    return TrendRow(
+        app="a", environment="", metric="m", rubric_id="r", start=NOW, end=end, sums=sums, unscored=unscored
+    )
+
+
+def test_bounds() -> None:
+    """Beside the rate stands what it would be if all turns whose judging failed had passed, or none of them."""
+    told = json.loads(trend_line(_row(content_filter=15, refused=5, no_context=40)))
+    assert 0.2 == told["defect_rate"]
+    assert {"failed": 20, "lower": pytest.approx(0.16), "upper": pytest.approx(0.36)} == told["bounds"]
+
+
+def test_no_bounds() -> None:
+    """Turns that the metric is not about leave nothing open."""
+    assert json.loads(trend_line(_row(no_context=40, no_claims=3)))["bounds"] is None
+
+
+def test_verbs(tmp_path: Path) -> None:
+    """Both are printed from the store, as tables and for programs; nobody is asked."""
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    store = open_store(url)
+    turn = judged_turn()
+    store.replace_turns([Assembly(trace_id=turn.trace_id, through=1, turns=(turn,))], now=NOW)
+    job = Job(
+        turn_id=turn.turn_id, content_hash=turn.content_hash(), metric="relevance", rubric_id="r", probability=1.0
+    )
+    store.record_samplings(
+        [Sampling(turn_id=turn.turn_id, content_hash=turn.content_hash(), jobs=(job,), decided_at=NOW)]
+    )
+    finding = Finding(score=1.0, defect=True, flags=frozenset({JUDGE_INJECTION}))
+    store.finish([Verdict(job=job, finding=finding, exchange=Exchange(), judged_at=NOW)])
+    store.record_opinions([_opinion(n, 4.0, 4.0) for n in range(3)])
+    store.close()
+
+    def run(*arguments: str) -> str:
+        return CliRunner().invoke(commands, ("judge", *arguments, "--store", url), standalone_mode=False).output
+
+    steady = json.loads(run("steady", "--format", "jsonl"))
+    assert ("repeat", "relevance", 3, 1.0, 0.0) == tuple(
+        steady[key] for key in ("kind", "metric", "turns", "agreed", "shift")
+    )
+    assert "asked again at once" in run("steady")
+    assert {"turn_id": "turn-1", "metric": "relevance", "score": 1.0, "defect": True}.items() <= json.loads(
+        run("injections", "--format", "jsonl")
+    ).items()
+    assert "turn-1" in run("injections")

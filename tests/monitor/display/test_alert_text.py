@@ -1,0 +1,96 @@
+"""Alerts in plain words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.display.alert_text import escaped, explanation, headline, instant, one_line, percent, subject
+from monitor.model.trends import Alert, AlertState, Regression, Series
+
+BEGAN = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
+
+
+def alert(*, series: Series, resolved_at: datetime | None = None) -> Alert:
+    """Return an alert in the state that its regression is in."""
+    regression = Regression(
+        series=series,
+        rule="continuous",
+        began_at=BEGAN,
+        detected_at=BEGAN + timedelta(hours=3),
+        resolved_at=resolved_at,
+        rate=0.2,
+        rate_lower=0.15,
+        rate_upper=0.26,
+        baseline_rate=0.004,
+        null_rate=0.01,
+        evidence=4,
+        threshold=3,
+    )
+    state = AlertState.FIRING if resolved_at is None else AlertState.RESOLVED
+    return Alert(alert_id="a", fingerprint="f", state=state, regression=regression, pending_at=BEGAN)
+
+
+@pytest.mark.parametrize(
+    ("environment", "slice_", "expected"),
+    [
+        ("", "", "relevance of bot"),
+        ("production", "", "relevance of bot (production)"),
+        ("", "language=de", "relevance of bot (language=de)"),
+        ("production", "language=de", "relevance of bot (production, language=de)"),
+    ],
+)
+def test_a_subject_names_only_what_is_known(environment: str, slice_: str, expected: str) -> None:
+    """No empty brackets and no dangling comma."""
+    series = Series(app="bot", environment=environment, slice=slice_, metric="relevance", rubric_id="r")
+    assert subject(series) == expected
+
+
+def test_firing_and_resolved_read_differently() -> None:
+    """The headline says rose or recovered; the text says since, or from when to when."""
+    series = Series(app="bot", environment="", slice="", metric="relevance", rubric_id="r")
+    firing, over = alert(series=series), alert(series=series, resolved_at=BEGAN + timedelta(hours=9))
+    assert headline(firing) == "relevance of bot: defect rate rose to 20.0 %"
+    assert headline(over) == "relevance of bot: defect rate recovered from 20.0 %"
+    assert "since 4 May 2026 10:00 UTC are defects (95 % interval 15.0 % to 26.0 %)" in explanation(firing)
+    assert "between 4 May 2026 10:00 UTC and 4 May 2026 19:00 UTC" in explanation(over)
+    assert "baseline is 0.400 %" in explanation(firing)
+
+
+def test_instants_are_told_in_utc() -> None:
+    """Another zone's instant is the same instant."""
+    berlin = timezone(timedelta(hours=2))
+    assert instant(datetime(2026, 5, 4, 12, 0, tzinfo=berlin)) == "4 May 2026 10:00 UTC"
+
+
+def test_small_rates_keep_their_digits() -> None:
+    """A rate below one in a thousand is not shown as zero."""
+    assert [percent(share) for share in (0, 0.00052, 0.0205, 0.5, 1)] == [
+        "0.000 %", "0.052 %", "2.05 %", "50.0 %", "100.0 %",
+    ]  # fmt: skip
+
+
+@given(st.text(), st.integers(1, 80))
+def test_one_line(name: str, most: int) -> None:
+    """Whatever a name holds, it stays one line of so many characters; one that needs nothing stays as it is."""
+    line = one_line(name, most=most)
+    assert len(line) <= most
+    assert [line] == (line.splitlines() or [""])
+    assert line == escaped(line)
+    if name.isalnum() and len(name) <= most:
+        assert name == line
+
+
+@pytest.mark.parametrize("name", ["a" * 100_000, "a\n\x1b[2J" * 10_000])
+def test_names_break_no_sentence(name: str) -> None:
+    """An alert on an app of any name is told in lines that stay short and that no terminal obeys."""
+    series = Series(app=name, environment=name, slice=f"language={name}", metric="relevance", rubric_id="r")
+    told = alert(series=series)
+    told = replace(told, regression=replace(told.regression, release=name))
+    for text in (subject(series), headline(told), explanation(told)):
+        assert text.isprintable()
+        assert len(text) < 500

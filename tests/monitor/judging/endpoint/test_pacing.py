@@ -1,0 +1,155 @@
+"""Pauses that all callers keep."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from judge_server import JudgeServer, refusal
+
+from monitor.errors import Paused, RateLimited, Rejected, Retryable, Unusable
+from monitor.judging.endpoint.breaker import Breaker
+from monitor.judging.endpoint.client import OpenAIJudge
+from monitor.judging.endpoint.limiter import Limiter
+from monitor.judging.endpoint.pacing import PacedJudge
+from monitor.model.turns import ChatMessage
+
+_MESSAGES = (ChatMessage(role="system", content="s"), ChatMessage(role="user", content="(1) u"))
+
+
+def test_everybody_rests(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
+    """After a request for a pause nobody asks before it is over, and the refused one asks once more."""
+    judge_server.script(refusal(429, retry_after="0.4"))
+
+    async def conversation() -> None:
+        async with new_judge() as judge:
+            paced = PacedJudge(judge, patience=timedelta(seconds=10))
+            first = asyncio.create_task(paced.ask(_MESSAGES, None, max_output_tokens=9))
+            while not paced.resting:  # noqa: ASYNC110 -- a pause has no event to wait for
+                await asyncio.sleep(0.005)
+            others = [paced.ask(_MESSAGES, None, max_output_tokens=9) for _ in range(3)]
+            await asyncio.gather(first, *others)
+            assert 1 == paced.pauses
+
+    asyncio.run(conversation())
+    refused, *later = [asked.at for asked in judge_server.asked]
+    assert 4 == len(later)
+    assert all(at - refused >= 0.4 for at in later)
+
+
+def test_pause_beyond_patience(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
+    """A pause longer than the patience is handed on at once, with what is left of it."""
+    judge_server.script(refusal(429, retry_after="30"))
+
+    async def conversation() -> RateLimited:
+        async with new_judge() as judge:
+            paced = PacedJudge(judge, patience=timedelta(seconds=5))
+            for _ in range(2):
+                with pytest.raises(RateLimited) as caught:
+                    await paced.ask(_MESSAGES, None, max_output_tokens=9)
+            return caught.value
+
+    started = time.monotonic()
+    error = asyncio.run(conversation())
+    assert time.monotonic() - started < 5
+    assert error.retry_after is not None
+    assert timedelta(seconds=20) < error.retry_after <= timedelta(seconds=30)
+    assert 1 == len(judge_server.asked)
+
+
+def _ask(paced: PacedJudge) -> asyncio.Task[object]:
+    return asyncio.ensure_future(paced.ask(_MESSAGES, None, max_output_tokens=9))
+
+
+async def _kind(paced: PacedJudge) -> type[object]:
+    (found,) = await asyncio.gather(_ask(paced), return_exceptions=True)
+    return type(found)
+
+
+def test_outage(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
+    """The fifth failure in a row is the endpoint's; then nobody asks, and everybody is told why without waiting."""
+    judge_server.script(*[refusal(503)] * 5)
+
+    async def conversation() -> None:
+        async with new_judge() as judge:
+            paced = PacedJudge(judge, patience=timedelta(seconds=10))
+            assert [Retryable] * 4 + [Paused] * 2 == [await _kind(paced) for _ in range(6)]
+            assert "asking openai:judge-1: HTTP 503" == paced.trouble
+            assert timedelta(seconds=4) < paced.resting <= timedelta(seconds=5)
+
+    asyncio.run(conversation())
+    assert 5 == len(judge_server.asked)
+
+
+def test_one_call_tries(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
+    """When the rest is over a single call tries; the others wait for what becomes of it, and then all go on."""
+    judge_server.script(*[refusal(503)] * 5)
+    answered: list[float] = []
+
+    def slow(_: object) -> str:
+        time.sleep(0.05)
+        answered.append(time.monotonic())
+        return "{}"
+
+    judge_server.answer = slow
+
+    async def conversation() -> None:
+        async with new_judge() as judge:
+            paced = PacedJudge(judge, breaker=Breaker(first_break=0.2))
+            await asyncio.gather(*(_ask(paced) for _ in range(5)), return_exceptions=True)
+            await asyncio.sleep(paced.resting.total_seconds())
+            await asyncio.gather(*(_ask(paced) for _ in range(4)))
+            assert paced.trouble is None
+
+    asyncio.run(conversation())
+    _, *others = [asked.at for asked in judge_server.asked[5:]]
+    assert 3 == len(others)
+    assert all(at > answered[0] for at in others)
+
+
+def test_unusable(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
+    """A wrong key is the endpoint's trouble at once, and one call is all that it costs."""
+    judge_server.script(refusal(401))
+
+    async def conversation() -> None:
+        async with new_judge() as judge:
+            paced = PacedJudge(judge)
+            with pytest.raises(Unusable):
+                await _ask(paced)
+            with pytest.raises(Paused, match="HTTP 401") as caught:
+                await _ask(paced)
+            assert caught.value.retry_after is not None
+            assert timedelta(seconds=29) < caught.value.retry_after <= timedelta(seconds=30)
+
+    asyncio.run(conversation())
+    assert 1 == len(judge_server.asked)
+
+
+def test_everything_is_rejected(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
+    """Five rejections in a row make an endpoint unusable; a filtered request in between shows that it works."""
+    rejected, filtered = refusal(400, "no"), refusal(400, code="content_filter")
+    judge_server.script(*[rejected] * 4, filtered, *[rejected] * 5)
+
+    async def conversation() -> list[type[object]]:
+        async with new_judge() as judge:
+            paced = PacedJudge(judge)
+            return [await _kind(paced) for _ in range(10)]
+
+    assert [Rejected] * 9 + [Unusable] == asyncio.run(conversation())
+
+
+@pytest.mark.parametrize(("per_minute", "asked"), [(6, 1), (240, 12)])
+def test_limit(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge], per_minute: int, asked: int) -> None:
+    """Calls beyond the limit wait their turn, and are handed on when that is beyond the patience."""
+
+    async def conversation() -> list[type[object]]:
+        async with new_judge() as judge:
+            limiter = Limiter(requests_per_minute=per_minute)
+            paced = PacedJudge(judge, patience=timedelta(seconds=5), limiter=limiter)
+            found = await asyncio.gather(*(_ask(paced) for _ in range(12)), return_exceptions=True)
+            return [type(answer) for answer in found]
+
+    kinds = asyncio.run(conversation())
+    assert asked == len(judge_server.asked)
+    assert 12 - asked == kinds.count(RateLimited)

@@ -1,0 +1,325 @@
+"""OTLP/JSON as senders write it, within the specification and beside it."""
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.errors import MalformedPayload
+from monitor.model.spans import AttributeValue, Span
+from monitor.payloads.otlp.fragments import Split, decode_otlp, split_otlp
+
+NOW = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
+GOOD = {
+    "traceId": "5b8efff798038103d269b633813fc60c",
+    "spanId": "eee19b7ec3c1b173",
+    "name": "chat",
+    "startTimeUnixNano": "1777888800000000000",
+    "endTimeUnixNano": "1777888801000000000",
+}
+
+
+def split(body: object) -> Split:
+    """Split a request, given as text or as what JSON text stands for."""
+    text = body if isinstance(body, str) else json.dumps(body)
+    return split_otlp(text.encode(), "traces", received_at=NOW, encoding="json")
+
+
+def request(*spans: object) -> Mapping[str, object]:
+    """Return a request of spans."""
+    return {"resourceSpans": [{"scopeSpans": [{"spans": list(spans)}]}]}
+
+
+def read(**fields: object) -> Span:
+    """Return the good span with other fields, read."""
+    (fragment,) = split(request(GOOD | fields)).fragments
+    (span,) = decode_otlp(fragment).spans
+    return span
+
+
+def attribute(value: object) -> AttributeValue:
+    """Return an attribute value, read."""
+    return read(attributes=[{"key": "k", "value": value}]).attributes["k"]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ({"stringValue": "a"}, "a"),
+        ({"string_value": "a"}, "a"),
+        ({"stringValue": ""}, ""),
+        ({"stringValue": 5}, "5"),
+        ({"intValue": "812"}, 812),
+        ({"intValue": 31}, 31),
+        ({"intValue": 31.0}, 31),
+        ({"intValue": "-9223372036854775808"}, -(2**63)),
+        ({"intValue": "9223372036854775808"}, 2.0**63),
+        ({"intValue": "many"}, "many"),
+        ({"doubleValue": 0.5}, 0.5),
+        ({"doubleValue": "0.5"}, 0.5),
+        ({"doubleValue": 1}, 1.0),
+        ({"doubleValue": "Infinity"}, math.inf),
+        ({"doubleValue": "-Infinity"}, -math.inf),
+        ({"boolValue": True}, True),
+        ({"boolValue": "true"}, True),
+        ({"boolValue": False}, False),
+        ({"bytesValue": "AAEC/w=="}, b"\x00\x01\x02\xff"),
+        ({"bytesValue": "AAEC_w"}, b"\x00\x01\x02\xff"),
+        ({"bytesValue": "not base64!"}, b""),
+        ({"arrayValue": {}}, ()),
+        ({"arrayValue": {"values": [{"intValue": 1}, {}, None]}}, (1, None, None)),
+        ({"kvlistValue": {}}, {}),
+        (
+            {"kvlistValue": {"values": [{"key": "a", "value": {"boolValue": True}}, {"key": "b"}]}},
+            {"a": True, "b": None},
+        ),
+        ({"stringValue": None, "intValue": 5}, 5),
+        ({"newValue": 5}, None),
+        ({}, None),
+        (None, None),
+        ("bare", "bare"),
+        (5, 5),
+        (True, True),
+        ([1, "a"], (1, "a")),
+    ],
+)
+def test_attribute_value(written: object, expected: AttributeValue) -> None:
+    """Each form of a value reads as the one Python value it means, of the right type."""
+    found = attribute(written)
+    assert (type(expected), expected) == (type(found), found)
+
+
+def test_not_a_number() -> None:
+    """NaN is read as a string, as the specification writes it, and as the literal that some senders write."""
+    for text in ('{"doubleValue": "NaN"}', '{"doubleValue": NaN}'):
+        body = json.dumps(request(GOOD | {"attributes": [{"key": "k", "value": "HERE"}]})).replace('"HERE"', text)
+        (span,) = decode_otlp(split(body).fragments[0]).spans
+        found = span.attributes["k"]
+        assert isinstance(found, float)
+        assert math.isnan(found)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [(None, 0), (3, 3), ("3", 3), ("SPAN_KIND_SERVER", 2), ("SPAN_KIND_NEW", 0), ({}, 0), (-1, 0), (10**30, 0)],
+)
+def test_kind(written: object, expected: int) -> None:
+    """The kind is a number, a name, or nothing, which means unspecified."""
+    assert expected == read(kind=written).kind
+
+
+def test_status_by_name() -> None:
+    """A status code may be given by name."""
+    assert 2 == read(status={"code": "STATUS_CODE_ERROR"}).status
+
+
+@pytest.mark.parametrize("missing", ["name", "kind", "attributes", "events", "status", "parentSpanId", "links"])
+def test_null_fields(missing: str) -> None:
+    """A field that is null reads as one that is not there."""
+    assert read() == read(**({} if missing == "name" else {missing: None}))
+
+
+def test_snake_case_names() -> None:
+    """Field names in protobuf's own spelling are read as well."""
+    span = {
+        "trace_id": GOOD["traceId"],
+        "span_id": GOOD["spanId"],
+        "name": "chat",
+        "start_time_unix_nano": 1777888800000000000,
+        "end_time_unix_nano": 1777888801000000000,
+    }
+    (fragment,) = split({"resource_spans": [{"scope_spans": [{"spans": [span]}]}]}).fragments
+    assert (read(),) == decode_otlp(fragment).spans
+
+
+@pytest.mark.parametrize("value", [None, 7, "", "zz" * 16, "ab" * 15, "abc", {}, "AbX//u/iXmgF5wr0f8cOrg=="])
+def test_trace_id_that_is_not_one(value: object) -> None:
+    """A trace id that is not 32 hexadecimal digits costs its span, and no other."""
+    found = split(request(GOOD | {"traceId": value}, GOOD))
+    assert (1, {"trace_id": 1}) == (found.accepted, found.reasons)
+
+
+def test_things_that_are_not_spans() -> None:
+    """What is not an object cannot be a span, and is counted."""
+    found = split(request(None, 5, "span", [], GOOD))
+    assert (1, {"unreadable": 4}) == (found.accepted, found.reasons)
+
+
+def test_nesting_without_end() -> None:
+    """A value nested deeper than can be stored costs its span, and no other."""
+    value: object = {"stringValue": "deep"}
+    for _ in range(100):
+        value = {"arrayValue": {"values": [value]}}
+    found = split(request(GOOD | {"attributes": [{"key": "k", "value": value}]}, GOOD))
+    assert (1, {"unreadable": 1}) == (found.accepted, found.reasons)
+
+    with pytest.raises(MalformedPayload):
+        split("[" * 100_000)
+
+
+def test_resource_nested_without_end() -> None:
+    """A resource whose attributes are nested too deep costs its own records, which belong to nobody, and no others."""
+    value: object = {"stringValue": "deep"}
+    for _ in range(50):
+        value = {"arrayValue": {"values": [value]}}
+    good, deep = request(GOOD)["resourceSpans"][0], request(GOOD, GOOD)["resourceSpans"][0]
+    deep["resource"] = {"attributes": [{"key": "service.name", "value": value}]}
+    found = split({"resourceSpans": [deep, good]})
+    assert (1, {"unreadable": 2}) == (found.accepted, found.reasons)
+
+
+def test_maps_in_maps() -> None:
+    """Thirty maps in each other are read, or left out; never accepted and then unreadable."""
+    value: object = {"stringValue": "deep"}
+    for depth in range(1, 40):
+        value = {"kvlistValue": {"values": [{"key": "k", "value": value}]}}
+        found = split(request(GOOD | {"attributes": [{"key": "k", "value": value}]}, GOOD))
+        assert 2 == found.accepted + found.rejected
+        assert found.accepted == len(decode_otlp(found.fragments[0]).spans)
+        assert depth > 20 or found.rejected == 0
+
+
+def test_half_a_surrogate_pair() -> None:
+    """An emoji that a sender cut in two reads as U+FFFD, flagged."""
+    body = json.dumps(request(GOOD | {"name": "HERE"})).replace("HERE", "12 \\ud83d")
+    (span,) = decode_otlp(split(body).fragments[0]).spans
+    assert ("12 \ufffd", {"text_repaired"}) == (span.name, span.flags)
+
+
+def test_nul_escape() -> None:
+    """A NUL written as an escape is removed, flagged."""
+    span = read(name="a\0b")
+    assert ("ab", {"text_repaired"}) == (span.name, span.flags)
+
+
+def test_lists_of_resources() -> None:
+    """A bare array of resources, or of requests, is read like the request it stands for."""
+    whole = request(GOOD)
+    assert split(whole) == split(whole["resourceSpans"]) == split([whole])
+
+
+@pytest.mark.parametrize(
+    "body", ["{}", "[]", "", '{"resourceSpans": null}', '{"resourceSpans": [{"resource": null, "scopeSpans": [{}]}]}']
+)
+def test_empty_request(body: str) -> None:
+    """A request without spans is fine and holds nothing."""
+    assert (0, 0) == (split(body).accepted, split(body).rejected)
+
+
+@pytest.mark.parametrize("body", ['{"batches": []}', '{"resourceLogs": []}', "[1]", "5", '"x"', "null", "{", "[NaN"])
+def test_foreign_json(body: str) -> None:
+    """JSON without the signal's field, and text that is no JSON, is malformed; the error quotes none of it."""
+    with pytest.raises(MalformedPayload) as caught:
+        split(body)
+    assert "batches" not in str(caught.value)
+
+
+SOUND = {"scopeSpans": [{"spans": [GOOD]}]}
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"resourceSpans": "x"}, "resourceSpans: found a string; allowed: an array of objects"),
+        ({"resource_spans": 5}, "resource_spans: found a number; allowed: an array of objects"),
+        ({"resourceSpans": ["junk", {}]}, "resourceSpans[0]: found a string; allowed: an object"),
+        ({"resourceSpans": [{}, None]}, "resourceSpans[1]: found null; allowed: an object"),
+        ({"resourceSpans": [{"scopeSpans": {}}]}, "resourceSpans[0].scopeSpans: found an object; allowed: an array of"),
+        ({"resourceSpans": [{"scopeSpans": [[]]}]}, "resourceSpans[0].scopeSpans[0]: found an array; allowed: an obj"),
+        ({"resourceSpans": [{"scopeSpans": [{"spans": True}]}]}, "resourceSpans[0].scopeSpans[0].spans: found a bool"),
+        ({"resourceSpans": [SOUND | {"resource": "shop"}]}, "resourceSpans[0]: resource: found a string; allowed: an"),
+        (
+            {"resourceSpans": [SOUND | {"resource": {"attributes": {"service.name": "shop"}}}]},
+            "resourceSpans[0]: resource.attributes: found an object; allowed: an array of objects",
+        ),
+        ({"resourceSpans": [SOUND | {"resource": {"attributes": ["a"]}}]}, "resourceSpans[0]: in resource.attributes:"),
+        (
+            {"resourceSpans": [{"scopeSpans": [{"scope": [], "spans": [GOOD]}]}]},
+            "resourceSpans[0].scopeSpans[0]: scope: found an array; allowed: an object",
+        ),
+        ([SOUND | {"scopeSpans": 1.5}], "[0].scopeSpans: found a number; allowed: an array of objects"),
+        ([{"resourceLogs": [{}]}], "[0]: found an object; allowed: an object with 'resourceSpans' or 'scopeSpans'"),
+    ],
+)
+def test_wrong_type_above_the_records(body: dict[str, object] | list[object], told: str) -> None:
+    """A wrong type above the records refuses a request without sound records, and is counted beside some."""
+    with pytest.raises(MalformedPayload) as caught:
+        split(body)
+    assert ("not_otlp", told) == (caught.value.reason, str(caught.value)[: len(told)])
+
+    key = next(iter(body)) if isinstance(body, dict) else ""
+    rows = body[key] if isinstance(body, dict) else body
+    if isinstance(rows, list):
+        found = split({key: [*rows, SOUND]} if key else [*rows, SOUND])
+        assert (1, {"unreadable": 1}) == (found.accepted, found.reasons)
+
+
+def test_wrong_type_above_log_records() -> None:
+    """Logs are read as strictly as spans."""
+    record = {"traceId": GOOD["traceId"]}
+    bad = {"resourceLogs": [{"scopeLogs": [{"logRecords": "x"}]}]}
+    with pytest.raises(MalformedPayload, match=r"^resourceLogs\[0\]\.scopeLogs\[0\]\.logRecords: found a string; "):
+        split_otlp(json.dumps(bad).encode(), "logs", received_at=NOW, encoding="json")
+    bad["resourceLogs"].append({"scopeLogs": [{"logRecords": [record]}]})  # type: ignore[dict-item]
+    found = split_otlp(json.dumps(bad).encode(), "logs", received_at=NOW, encoding="json")
+    assert (1, {"unreadable": 1}) == (found.accepted, found.reasons)
+
+
+def test_records_of_a_resource_that_is_none() -> None:
+    """Records whose resource or scope is of the wrong type are counted one by one: whose they are cannot be told."""
+    resource = {"resource": 1, "scopeSpans": [{"spans": [GOOD, GOOD]}, {"spans": [5]}]}
+    scope = {"scopeSpans": [{"scope": "x", "spans": [GOOD, GOOD]}, {"spans": [GOOD]}]}
+    found = split({"resourceSpans": [resource, scope]})
+    assert (1, {"unreadable": 5}) == (found.accepted, found.reasons)
+
+
+def test_both_spellings() -> None:
+    """What is sent under either spelling of a name counts."""
+    assert 2 == split({"resourceSpans": [SOUND], "resource_spans": [SOUND]}).accepted
+
+
+JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=3), st.just([]), st.just({}))
+
+
+def array(of: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
+    """Lists of sound things and junk, or junk instead of the list."""
+    return st.one_of(st.lists(st.one_of(of, JUNK), max_size=3), JUNK)
+
+
+def holder(name: str, of: st.SearchStrategy[object], around: str) -> st.SearchStrategy[object]:
+    """Objects that hold such an array under either spelling, and perhaps something under `around`."""
+    snake = {"resourceSpans": "resource_spans", "scopeSpans": "scope_spans"}.get(name, name)
+    return st.builds(
+        lambda key, held, more: {key: held, **more},
+        st.sampled_from([name, snake]),
+        array(of),
+        st.one_of(st.just({}), st.fixed_dictionaries({around: JUNK})),
+    )
+
+
+SPANS = st.builds(lambda number: GOOD | {"spanId": f"{number:016x}"}, st.integers(1, 2**60))
+RESOURCES = holder("scopeSpans", holder("spans", SPANS, "scope"), "resource")
+
+
+def entries(tree: object, *names: tuple[str, ...]) -> int:
+    """Spans, and what stands in the place of resources, scopes and spans and is none."""
+    if not names or not isinstance(tree, dict):
+        return 1
+    below = [one for key in dict.fromkeys(names[0]) if isinstance(tree.get(key), list) for one in tree[key]]
+    return sum(entries(one, *names[1:]) for one in below)
+
+
+@given(holder("resourceSpans", RESOURCES, "extra"))
+def test_every_entry_is_kept_or_counted(tree: object) -> None:
+    """A request is refused, or every entry of its arrays is accepted or counted as rejected, and decodes."""
+    try:
+        found = split(tree)
+    except MalformedPayload:
+        return
+    names = (("resourceSpans", "resource_spans"), ("scopeSpans", "scope_spans"), ("spans",))
+    assert entries(tree, *names) <= found.accepted + found.rejected
+    assert found.accepted == sum(len(decode_otlp(fragment).spans) for fragment in found.fragments)

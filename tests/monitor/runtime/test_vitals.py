@@ -1,0 +1,214 @@
+"""What the monitor tells about itself: numbers at a scrape, problems at a readiness check."""
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from monitor.errors import StoreUnavailable
+from monitor.payloads.turn_records.fragments import turn_fragment
+from monitor.runtime import app
+from monitor.runtime.build import Parts, open_parts
+from monitor.runtime.intake import Intake
+from monitor.runtime.vitals import Vitals
+from monitor.settings.tree import Settings
+from monitor.stages import assemble
+from monitor.stores import Backlog
+from monitor.telemetry import Telemetry
+
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+SAMPLE = re.compile(r"^rag_monitor_(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
+
+
+def samples(telemetry: Telemetry) -> Mapping[tuple[str, str], float]:
+    """(name, labels) -> value, of all that is exported."""
+    return {(name, labels): float(value) for name, labels, value in SAMPLE.findall(telemetry.render().decode())}
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[tuple[Parts, Telemetry]]:
+    """A store with its parts, and a telemetry."""
+    settings = Settings.model_validate({"store": {"url": f"sqlite:///{folder / 'shop.db'}"}})
+    telemetry = Telemetry("test")
+    async with open_parts(settings) as parts:
+        yield parts, telemetry
+    telemetry.close()
+
+
+def turn(number: int) -> bytes:
+    """An imported turn."""
+    return f'{{"question": "q{number}", "context": "c", "answer": "secret of a user"}}'.encode()
+
+
+def test_what_waits_is_exported(tmp_path: Path) -> None:
+    """The backlog is there by what waits, with the age of the oldest, and no text."""
+
+    async def work() -> tuple[Mapping[tuple[str, str], float], bytes]:
+        async with opened(tmp_path) as (parts, telemetry):
+            received = NOW - timedelta(seconds=90)
+            fragments = [turn_fragment(turn(n), origin=f"t:{n}", app="shop", received_at=received) for n in range(3)]
+            parts.store.append(fragments)
+            async with Vitals(parts.store, telemetry, clock=lambda: NOW):
+                return samples(telemetry), telemetry.render()
+
+    found, page = asyncio.run(work())
+    assert 3 == found["waiting", 'what="fragments"']
+    assert 90 == found["waiting_seconds", 'what="fragments"']
+    assert 0 == found["waiting_seconds", 'what="jobs"']
+    assert b"secret" not in page
+
+
+def test_intake_is_counted(tmp_path: Path) -> None:
+    """What was made durable is counted by signal, and what waits in bytes."""
+
+    async def work() -> Mapping[tuple[str, str], float]:
+        async with opened(tmp_path) as (parts, telemetry), Intake(parts.store, parts.settings.intake) as intake:
+            vitals = Vitals(parts.store, telemetry, clock=lambda: NOW)
+            vitals.watch_intake(intake)
+            await intake.put([turn_fragment(turn(1), origin="t:1", app="shop", received_at=NOW)])
+            return samples(telemetry)
+
+    found = asyncio.run(work())
+    assert (1, 0) == (found["received_total", 'signal="turns"'], found["received_total", 'signal="traces"'])
+    assert 0 == found["intake_pending_bytes", ""]
+
+
+class Failing:
+    """A store that cannot serve, as long as `reason` is set."""
+
+    def __init__(self) -> None:
+        self.reason = "locked"
+        self.asked = 0
+
+    def backlog(self) -> Backlog:
+        """Refuse, or say that nothing waits."""
+        self.asked += 1
+        if self.reason:
+            raise StoreUnavailable("busy: try again in 3 s", reason=self.reason)
+        nothing = {"fragments": 0, "turns": 0, "jobs": 0, "windows": 0}
+        return Backlog(**nothing, oldest_fragment_at=None, oldest_job_at=None)
+
+
+def test_store_in_trouble_is_a_problem(caplog: pytest.LogCaptureFixture) -> None:
+    """A store that cannot serve makes us unready by its reason and is logged once."""
+
+    async def work() -> tuple[Mapping[str, str], Mapping[tuple[str, str], float]]:
+        telemetry = Telemetry("test")
+        async with Vitals(Failing(), telemetry, clock=lambda: NOW) as vitals:  # type: ignore[arg-type]
+            found = vitals.problems(), samples(telemetry)
+        telemetry.close()
+        return found
+
+    with caplog.at_level(logging.WARNING):
+        problems, found = asyncio.run(work())
+    told = "locked: another process holds the database's lock"
+    assert {"store": told} == problems
+    assert 1 == found["problem", 'part="store"']
+    assert [f"store: {told}"] == [record.getMessage() for record in caplog.records]
+
+
+def test_no_sdk_warning_at_a_scrape(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Everything that is watched can be scraped without a complaint of OpenTelemetry's."""
+
+    async def work() -> None:
+        async with (
+            opened(tmp_path) as (parts, telemetry),
+            Intake(parts.store, parts.settings.intake) as intake,
+            Vitals(parts.store, telemetry, clock=lambda: NOW) as vitals,
+        ):
+            vitals.watch_intake(intake)
+            telemetry.ticked("assemble", rows=1, seconds=0.1)
+            telemetry.render()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(work())
+    assert [] == [record.getMessage() for record in caplog.records]
+
+
+def settings(folder: Path) -> Settings:
+    """A monitor on free ports."""
+    return Settings.model_validate(
+        {
+            "store": {"url": f"sqlite:///{folder / 'shop.db'}"},
+            "collectors": [{"kind": "otlp_http", "port": 0}, {"kind": "otlp_grpc", "port": 0}],
+            "web": {"port": 0},
+        }
+    )
+
+
+async def page(address: tuple[str, int], path: str) -> str:
+    """The reply to one GET request."""
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    reply = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return reply.decode()
+
+
+def test_worker_that_ends_by_a_fault_makes_us_unready(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever looks sees that nobody scores any more, and the log names the fault without what it says."""
+
+    async def ends(_: asyncio.Event) -> None:
+        raise ValueError("secret of a user")
+
+    async def work() -> str:
+        telemetry = Telemetry("test")
+        async with opened(tmp_path) as (parts, _):
+            vitals = Vitals(parts.store, telemetry, clock=lambda: NOW)
+            scorer = app.build_scorer(parts, clock=lambda: NOW, settings=parts.settings.score)
+            worker = asyncio.create_task(ends(asyncio.Event()))
+            vitals.watch_scorer(scorer, worker)
+            assert {} == vitals.problems()
+            await asyncio.wait([worker])
+            await asyncio.sleep(0)
+            (problem,) = vitals.problems().items()
+        telemetry.close()
+        return ": ".join(problem)
+
+    with caplog.at_level(logging.ERROR):
+        assert asyncio.run(work()).startswith("score.worker: ended by a fault")
+    assert "scoring ended: ValueError at " in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_whole_monitor_exports_what_it_promises(tmp_path: Path) -> None:
+    """What the stages and the intake count is on one page, and no name is given twice."""
+
+    async def work() -> str:
+        async with app.running(settings(tmp_path)) as monitor:
+            return await page(monitor.web, "/metrics")
+
+    told = asyncio.run(work())
+    for name in ("waiting", "received_total", "judge_cost_usd_total", "intake_pending_bytes"):
+        assert f"\nrag_monitor_{name}" in told
+    types = re.findall(r"^# TYPE (\S+)", told, re.MULTILINE)
+    assert sorted(set(types)) == sorted(types)
+
+
+def test_prune_goes_on_until_nothing_is_left(tmp_path: Path) -> None:
+    """One tick deletes all that is too old, however many transactions that takes."""
+
+    async def work() -> tuple[int, int, int]:
+        async with opened(tmp_path) as (parts, _):
+            fragments = [turn_fragment(turn(n), origin=f"t:{n}", app="shop", received_at=NOW) for n in range(2500)]
+            parts.store.append(fragments)
+            later = NOW + timedelta(hours=1)
+            settings = parts.settings.assemble
+            decode, dialects, hash_user = parts.decode, parts.dialects, parts.hash_user
+            assemble.tick(parts.store, settings, now=later, decode=decode, dialects=dialects, hash_user=hash_user)
+            old = app.prune(parts, later + timedelta(days=365))
+            return (
+                old,
+                app.prune(parts, later + timedelta(days=365)),
+                sum(t.query is not None for t in parts.store.turns()),
+            )
+
+    first, second, left = asyncio.run(work())
+    assert first >= 5000
+    assert (0, 0) == (second, left)

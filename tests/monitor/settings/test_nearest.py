@@ -1,0 +1,19 @@
+"""An unknown name is answered with the nearest known one, or with all."""
+
+import pytest
+
+from monitor.settings.nearest import meant
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "told"),
+    [
+        ("groundednes", ("safety", "groundedness"), "; did you mean 'groundedness'?"),
+        ("Rate", ("salt", "rate"), "; did you mean 'rate'?"),
+        ("zzz", ("salt", "rate"), "; known: salt, rate"),
+        ("zzz", (), "; known: none"),
+    ],
+)
+def test_meant(name: str, known: tuple[str, ...], told: str) -> None:
+    """A slip finds its name; where nothing is near, all are listed."""
+    assert told == meant(name, known)

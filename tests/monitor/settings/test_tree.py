@@ -1,0 +1,158 @@
+"""The settings tree: strict, from a file and the environment, with errors that name the key."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from collectors.otlp_http.collector import Config as OtlpHttpConfig
+from monitor.errors import ConfigError
+from monitor.settings.tree import Settings, load, plugin_config, secret
+
+
+def write(folder: Path, text: str) -> Path:
+    """Return a settings file with this text."""
+    path = folder / "rag-monitor.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_without_a_file_the_defaults_run() -> None:
+    """No file and an empty environment give the embedded defaults."""
+    settings = load(None, {})
+    assert settings == Settings()
+    assert settings.store.url == "sqlite:///rag-monitor.db"
+    assert [c["kind"] for c in settings.collectors] == ["otlp_http", "otlp_grpc"]
+
+
+def test_file_is_read_with_units(tmp_path: Path) -> None:
+    """Durations carry a unit."""
+    settings = load(write(tmp_path, "assemble: {quiet: 1.5m, max_age: 1h}\nsample: {rate: 0.1}"), {})
+    assert settings.assemble.quiet == timedelta(seconds=90)
+    assert settings.sample.rate == 0.1
+
+
+def test_environment_fills_references(tmp_path: Path) -> None:
+    """`${NAME}` is taken from the environment and `${NAME:-default}` falls back."""
+    path = write(tmp_path, "store: {url: '${DB}'}\nsample: {rate: '${RATE:-0.25}', salt: 'a-${SALT:-b}'}")
+    settings = load(path, {"DB": "sqlite:///x.db"})
+    assert settings.store.url == "sqlite:///x.db"
+    assert settings.sample.rate == 0.25
+    assert settings.sample.salt == "a-b"
+
+
+def test_unset_reference_is_named(tmp_path: Path) -> None:
+    """A reference without value or default names file, key and variable."""
+    path = write(tmp_path, "store:\n  url: ${NOT_SET}")
+    with pytest.raises(ConfigError, match=r"rag-monitor\.yaml: store: url: \$\{NOT_SET\} is not set"):
+        load(path, {})
+
+
+def test_a_value_cannot_change_the_shape_of_the_file(tmp_path: Path) -> None:
+    """A substituted value stays one string, whatever YAML it looks like."""
+    path = write(tmp_path, "sample: {salt: '${SALT}'}")
+    assert load(path, {"SALT": "x}, rate: 0.5, {y: [1"}).sample.salt == "x}, rate: 0.5, {y: [1"
+
+
+def test_override_by_variable(tmp_path: Path) -> None:
+    """`RAG_MONITOR__SECTION__KEY` beats the file."""
+    path = write(tmp_path, "sample: {rate: 0.1}")
+    assert load(path, {"RAG_MONITOR__SAMPLE__RATE": "0.5"}).sample.rate == 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("store: {urll: x}", "store.urll"),
+        ("sample: {rate: 2}", "sample.rate"),
+        ("assemble: {quiet: 5}", "assemble.quiet"),
+        ("assemble: {quiet: 20m}", "assemble.max_age"),
+        ("- a", "expected a mapping"),
+        ("store: {url: [", "not YAML"),
+    ],
+)
+def test_wrong_keys_and_values_are_named(tmp_path: Path, text: str, told: str) -> None:
+    """Every problem is one line with the file and the key path."""
+    with pytest.raises(ConfigError) as caught:
+        load(write(tmp_path, text), {})
+    assert told in str(caught.value)
+    assert "rag-monitor.yaml" in str(caught.value)
+
+
+def test_wrong_value_is_not_repeated(tmp_path: Path) -> None:
+    """An error never shows the value, which may be a secret in the wrong place."""
+    with pytest.raises(ConfigError) as caught:
+        load(write(tmp_path, "judge: {kind: sk-very-secret}"), {})
+    assert "sk-very-secret" not in str(caught.value)
+
+
+def test_standard_variables_are_honoured() -> None:
+    """`OPENAI_*` and `GRAFANA_*` fill what the file leaves open."""
+    settings = load(None, {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://h/v1", "GRAFANA_URL": "http://g"})
+    assert settings.judge.api_key is not None
+    assert settings.judge.base_url == "http://h/v1"
+    assert settings.grafana.url == "http://g"
+    assert "'k'" not in repr(settings)
+
+
+def test_secret_from_file(tmp_path: Path) -> None:
+    """A secret file is read and stripped; giving it twice is refused."""
+    path = tmp_path / "key"
+    path.write_text("  s3cret\n")
+    assert secret(None, path, None, "judge.api_key") == "s3cret"
+    assert secret(None, None, "env", "judge.api_key") == "env"
+    with pytest.raises(ConfigError, match=r"judge\.api_key_file: cannot read"):
+        secret(None, tmp_path / "missing", None, "judge.api_key")
+
+
+def test_secret_made_of_digits_stays_text(tmp_path: Path) -> None:
+    """A value from the environment is no number where a text is wanted, and keeps its zeros."""
+    path = write(tmp_path, "judge: {api_key: '${KEY}'}\ncollectors: [{kind: otlp_http, port: '${PORT}'}]")
+    settings = load(path, {"KEY": "007", "PORT": "0", "RAG_MONITOR__SAMPLE__SALT": "0123"})
+    assert settings.judge.api_key is not None
+    assert ("007", "0123") == (settings.judge.api_key.get_secret_value(), settings.sample.salt)
+    assert 0 == plugin_config(OtlpHttpConfig, settings.collectors[0], "collectors[0]").port
+
+
+def test_environment_gives_numbers_truths_and_nothing() -> None:
+    """Fields that want a number, a truth or null take them from the environment."""
+    environ = {
+        "RAG_MONITOR__SAMPLE__RATE": "0.5",
+        "RAG_MONITOR__WEB__PORT": "0",
+        "RAG_MONITOR__ASSEMBLE__DIALECTS": "null",
+        "RAG_MONITOR__METRICS": '["relevance"]',
+    }
+    settings = load(None, environ)
+    assert (0.5, 0, None) == (settings.sample.rate, settings.web.port, settings.assemble.dialects)
+    assert ("relevance",) == settings.metrics
+
+
+def test_empty_override_is_text() -> None:
+    """A variable that is set to nothing does not become null."""
+    assert "" == load(None, {"RAG_MONITOR__SAMPLE__SALT": ""}).sample.salt
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("sampel: {rate: 1}", "sampel: unknown key; did you mean 'sample'?"),
+        ("store: {frobnicate: 1}", "store.frobnicate: unknown key; known: url"),
+        ("judge: {fallback: {modell: x}}", "judge.fallback.modell: unknown key; did you mean 'model'?"),
+        (
+            "judge: {prices: {m: {input: 1, output: 1, cache: 0}}}",
+            "judge.prices.m.cache: unknown key; did you mean 'cached'?",
+        ),
+        ("metrics: groundedness", "metrics: expected a list"),
+        ("collectors: otlp_http", "collectors: expected a list"),
+        ("judge: {prices: 3}", "judge.prices: expected a mapping of keys to values"),
+        ("store: here", "store: expected a section: keys and their values"),
+        ("rollup: {window: 7h}", "rollup: window (7:00:00) does not divide a day; 5m, 15m, 1h, 6h and 24h do"),
+        ("alert: {hold: 5}", 'alert.hold: expected a number with a unit: "250ms", "15s", "5m", "2h" or "7d"'),
+    ],
+)
+def test_problem_in_words(tmp_path: Path, text: str, told: str) -> None:
+    """A problem says what is allowed in the file's own terms, and names the keys that exist."""
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load(path, {})
+    assert f"{path}: {told}" == str(caught.value)
