@@ -166,7 +166,7 @@ def body(alert: Alert, *, link: str) -> dict[str, object]:
         "labels": {**asdict(regression.series), "rule": regression.rule, "release": regression.release},
         "began_at": _rfc3339(regression.began_at),
         "detected_at": _rfc3339(regression.detected_at),
-        "resolved_at": _rfc3339(regression.resolved_at),
+        "resolved_at": _rfc3339(regression.recovered_at),
         "rate": regression.rate,
         "rate_lower": regression.rate_lower,
         "rate_upper": regression.rate_upper,

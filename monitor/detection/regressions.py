@@ -166,8 +166,8 @@ class _Replay:
         self._continuous: _Watching | None = None
         self._release: _Watching | None = None
         self._found: list[Regression] = []
-        self._open: Regression | None = told if told and told.resolved_at is None else None
-        self._from = told.resolved_at if told else None
+        self._open: Regression | None = told if told and told.recovered_at is None else None
+        self._from = told.recovered_at if told else None
         # Somebody pinned the level since: it is what counts as normal now.
         self._accepted = bool(baseline and self._open and baseline.end > self._open.detected_at)
         self._owner = self._owner_of(self._open) if self._open and not self._accepted else None
@@ -197,7 +197,7 @@ class _Replay:
             # An app or a judge that is gone sends nothing that could ever give the all-clear.
             last = max([self._open.detected_at, *(w.closed_at for w in self._windows if w.total.n and self._owner)])
             over = self._accepted or self._now - last > self._settings.horizon
-            self._found.append(replace(self._open, resolved_at=self._now) if over else self._open)
+            self._found.append(replace(self._open, recovered_at=self._now) if over else self._open)
         return tuple(self._measured(regression) for regression in self._found)
 
     def _watch(self, window: ClosedWindow) -> None:
@@ -232,7 +232,7 @@ class _Replay:
         # Rolled back or followed by another, a release cannot show that it got well; the app can.
         gone = not owner.sums(window).n or self._superseded(owner.release, window)
         if owner.feed(window, window.total if gone else owner.sums(window)).resolved:
-            self._found.append(replace(regression, resolved_at=window.closed_at))
+            self._found.append(replace(regression, recovered_at=window.closed_at))
             self._open = self._owner = None
             self._gathered = []
 
@@ -307,7 +307,7 @@ class _Replay:
             rule=owner.rule.value,
             began_at=window.start if onset is None else owner.starts[onset],
             detected_at=window.closed_at,
-            resolved_at=None,
+            recovered_at=None,
             rate=0.0,
             rate_lower=0.0,
             rate_upper=1.0,
@@ -333,7 +333,7 @@ class _Replay:
 
     def _measured(self, regression: Regression) -> Regression:
         """Return the incident with rate, interval and release over its windows so far."""
-        ended = regression.resolved_at or self._now
+        ended = regression.recovered_at or self._now
         windows = [w for w in self._windows if w.start >= regression.began_at and w.closed_at <= ended]
         watched = regression.release if regression.rule == Watch.RELEASE.value else None
         parts = [w.total if watched is None else w.releases.get(watched, Sums()) for w in windows]

@@ -36,8 +36,8 @@ def explanation(alert: Alert) -> str:
     if regression.judge_change:
         sentences.append(regression.judge_change)
     sentences.append(f"Detected {instant(regression.detected_at)}.")
-    if regression.resolved_at is not None:
-        sentences.append(f"Recovery seen {instant(regression.resolved_at)}.")
+    if regression.recovered_at is not None:
+        sentences.append(f"Recovery seen {instant(regression.recovered_at)}.")
     if regression.promise:
         sentences.append(regression.promise)
     return " ".join(sentences)
@@ -91,6 +91,6 @@ def instant(at: datetime) -> str:
 
 
 def _span(regression: Regression) -> str:
-    if regression.resolved_at is None:
+    if regression.recovered_at is None:
         return f"since {instant(regression.began_at)}"
-    return f"between {instant(regression.began_at)} and {instant(regression.resolved_at)}"
+    return f"between {instant(regression.began_at)} and {instant(regression.recovered_at)}"

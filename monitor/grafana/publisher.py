@@ -231,7 +231,7 @@ def _annotate(api: Api, alert: Alert) -> None:
     name = f"alert:{alert.alert_id}"
     marks = [t[:_LONGEST_TAG] for t in ("rag-monitor", series.app, series.metric, series.environment, name) if t]
     began = _milliseconds(regression.began_at)
-    ended = began if regression.resolved_at is None else _milliseconds(regression.resolved_at)
+    ended = began if regression.recovered_at is None else _milliseconds(regression.recovered_at)
     text = f"{headline(alert)}. {explanation(alert)}"
     found = items(api.annotations.find_annotations(tags=[name], limit=1))
     if found:

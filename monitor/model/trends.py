@@ -110,7 +110,7 @@ class Regression:
     """Estimated onset: the start of the window in which the evidence began to grow."""
     detected_at: datetime
     """When the deciding window closed: its end plus the allowed lateness."""
-    resolved_at: datetime | None
+    recovered_at: datetime | None
     """Likewise for the recovery; None while it goes on."""
     rate: float
     """Defect rate since `began_at`."""

@@ -55,7 +55,7 @@ def tick(store: AlertStore, settings: AlertSettings, *, channels: Sequence[str],
 
 def advance(alert: Alert, *, hold: timedelta, now: datetime) -> tuple[Alert, tuple[AlertState, ...]] | None:
     """Return the alert in its next state with the transitions to tell; None when it stays as it is."""
-    recovered = alert.regression.resolved_at is not None
+    recovered = alert.regression.recovered_at is not None
     if recovered:
         told = (AlertState.RESOLVED,) if alert.state is AlertState.FIRING else ()
         return replace(alert, state=AlertState.RESOLVED, resolved_at=now, annotated=False), told

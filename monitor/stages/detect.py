@@ -43,7 +43,7 @@ def tick(store: DetectStore, settings: DetectSettings, *, lateness: timedelta, n
     families = _families(rows)
     written: list[Alert] = []
     pinned = 0
-    for series in sorted({*rows, *(s for s, alert in told.items() if alert.regression.resolved_at is None)}):
+    for series in sorted({*rows, *(s for s, alert in told.items() if alert.regression.recovered_at is None)}):
         alert, baseline = told.get(series), baselines.get(series)
         of_judge = changed.get((series.metric, series.rubric_id), ())
         if cut := _cut(of_judge, alert):
@@ -100,7 +100,7 @@ def _cut(of_judge: Sequence[Bridge], told: Alert | None) -> datetime | None:
     An incident that began before and is still open goes on with what it was held against: people wait for its end.
     """
     cut = max((bridge.change.at for bridge in of_judge if bridge.cuts), default=None)
-    if cut and told and told.regression.resolved_at is None and told.regression.began_at < cut:
+    if cut and told and told.regression.recovered_at is None and told.regression.began_at < cut:
         return None
     return cut
 
@@ -123,7 +123,7 @@ def _last_told(alerts: Iterable[Alert]) -> dict[Series, Alert]:
 
 def _since(told: Iterable[Alert], settings: DetectSettings, now: datetime) -> datetime:
     """Return where replay begins: far enough back for the evidence, and for the reference of every open incident."""
-    starts = [alert.regression.began_at for alert in told if alert.regression.resolved_at is None]
+    starts = [alert.regression.began_at for alert in told if alert.regression.recovered_at is None]
     return min([now - settings.horizon - _MEMORY, *starts]) - settings.reference
 
 

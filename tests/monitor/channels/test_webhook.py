@@ -74,7 +74,7 @@ def receiver() -> Iterator[Receiver]:
         thread.join()
 
 
-def alert(state: AlertState = AlertState.FIRING, *, resolved_at: datetime | None = None) -> Alert:
+def alert(state: AlertState = AlertState.FIRING, *, recovered_at: datetime | None = None) -> Alert:
     """Return an alert about a release."""
     series = Series(app="shop-bot", environment="production", slice="", metric="groundedness_proxy", rubric_id="r1")
     regression = Regression(
@@ -82,7 +82,7 @@ def alert(state: AlertState = AlertState.FIRING, *, resolved_at: datetime | None
         rule="release",
         began_at=BEGAN,
         detected_at=datetime(2026, 5, 4, 13, 15, tzinfo=UTC),
-        resolved_at=resolved_at,
+        recovered_at=recovered_at,
         rate=0.1234,
         rate_lower=0.0987,
         rate_upper=0.1512,
@@ -152,7 +152,7 @@ def test_a_firing_alert_is_posted_in_words_and_numbers(receiver: Receiver) -> No
 
 def test_a_resolved_alert_says_from_when_to_when(receiver: Receiver) -> None:
     """The second message has the same id, its own key and the end."""
-    send(config(receiver.url), alert(AlertState.RESOLVED, resolved_at=BEGAN + timedelta(hours=9)))
+    send(config(receiver.url), alert(AlertState.RESOLVED, recovered_at=BEGAN + timedelta(hours=9)))
     ((_, headers, body),) = receiver.taken
     assert headers["Idempotency-Key"] == "a1:resolved"
     assert (body["status"], body["resolved_at"]) == ("resolved", "2026-05-04T19:00:00Z")

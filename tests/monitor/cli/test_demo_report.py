@@ -31,7 +31,7 @@ def alert() -> Alert:
         rule="release",
         began_at=RELEASED + timedelta(hours=2),
         detected_at=RELEASED + timedelta(hours=6),
-        resolved_at=None,
+        recovered_at=None,
         rate=0.3,
         rate_lower=0.25,
         rate_upper=0.35,

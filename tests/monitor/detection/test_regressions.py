@@ -98,7 +98,7 @@ def test_a_doubled_rate_is_one_regression_with_its_onset_and_its_numbers() -> No
     assert abs(regression.began_at - (START + 100 * HOUR)) <= 3 * HOUR
     assert START + 101 * HOUR < regression.detected_at <= START + 106 * HOUR
     assert regression.detected_at.minute == 15
-    assert regression.resolved_at is None
+    assert regression.recovered_at is None
     assert regression.rate_lower < 0.15 < regression.rate_upper
     assert regression.rate_upper - regression.rate_lower < 0.05
     assert 0.04 < regression.baseline_rate < regression.null_rate < 0.07
@@ -118,10 +118,10 @@ def test_recovery_resolves_and_a_second_regression_is_another_incident() -> None
     bad, good = steady(24, rate=0.2, seed=2), steady(72, seed=3)
     windows = rows(steady(100) + bad + good + bad)
     first, second = found(windows, 220, settings=calm).regressions
-    assert first.resolved_at is not None
-    assert START + 124 * HOUR < first.resolved_at < START + 150 * HOUR
-    assert second.detected_at > first.resolved_at
-    assert second.resolved_at is None
+    assert first.recovered_at is not None
+    assert START + 124 * HOUR < first.recovered_at < START + 150 * HOUR
+    assert second.detected_at > first.recovered_at
+    assert second.recovered_at is None
 
 
 def test_hours_without_traffic_change_nothing() -> None:
@@ -129,7 +129,7 @@ def test_hours_without_traffic_change_nothing() -> None:
     windows = rows(steady(100) + [(0, 0)] * 30 + steady(6, rate=0.2, seed=2) + [(0, 0)] * 48)
     regression = one(found(windows, 184))
     assert regression.began_at >= START + 129 * HOUR
-    assert regression.resolved_at is None
+    assert regression.recovered_at is None
     assert regression == one(found(windows, 150))
 
 
@@ -142,8 +142,8 @@ def test_a_swinging_rate_is_told_once() -> None:
     """A rate that swings around three times the baseline opens one incident and closes it once, after recovery."""
     swing = [(100, k) for k in (16, 14, 16, 14, 17, 16, 12, 13, 9, 8)]
     windows = rows(steady(100) + swing + steady(48, seed=5))
-    assert one(found(windows, 110)).resolved_at is None
-    assert one(found(windows, 158)).resolved_at is not None
+    assert one(found(windows, 110)).recovered_at is None
+    assert one(found(windows, 158)).recovered_at is not None
 
 
 def test_a_window_counts_only_once_it_is_closed() -> None:
@@ -219,7 +219,7 @@ def test_an_incident_in_the_first_week_is_kept_out_of_the_baseline() -> None:
         + rows(steady(150, seed=3), first=64, release="3")
     )
     detection = found(windows, 214, settings=week, family=Family(whole=1, sliced=0, releases=True))
-    over = one(detection).resolved_at
+    over = one(detection).recovered_at
     assert over is not None
     assert detection.baseline is not None
     assert detection.baseline.start >= over - LATENESS
@@ -234,8 +234,8 @@ def test_a_rollback_resolves_a_release_incident() -> None:
     )
     regression = one(found(windows, 172, family=Family(whole=1, sliced=0, releases=True)))
     assert regression.rule == "release"
-    assert regression.resolved_at is not None
-    assert START + 113 * HOUR < regression.resolved_at < START + 140 * HOUR
+    assert regression.recovered_at is not None
+    assert START + 113 * HOUR < regression.recovered_at < START + 140 * HOUR
 
 
 def test_a_bad_canary_stays_open_beside_a_healthy_release() -> None:
@@ -246,7 +246,7 @@ def test_a_bad_canary_stays_open_beside_a_healthy_release() -> None:
         + rows(steady(72, n=20, rate=0.5, seed=2), first=100, release="2")
     )
     regression = one(found(windows, 172, family=Family(whole=1, sliced=0, releases=True)))
-    assert (regression.release, regression.resolved_at) == ("2", None)
+    assert (regression.release, regression.recovered_at) == ("2", None)
     assert regression.rate > 0.4
 
 
@@ -278,7 +278,7 @@ def test_what_was_told_stays_told_when_late_verdicts_take_it_back() -> None:
     still = one(found(mended, 107, told=told, baseline=FIRST))
     assert (still.began_at, still.detected_at, still.evidence) == (told.began_at, told.detected_at, told.evidence)
     over = one(found(mended, 130, told=told, baseline=FIRST))
-    assert over.resolved_at is not None
+    assert over.recovered_at is not None
     assert over.detected_at == told.detected_at
 
 
@@ -301,7 +301,7 @@ def test_a_resolved_incident_is_not_raised_again_by_its_own_windows() -> None:
     """After the all-clear the meter starts anew; the bad hours before it are spent."""
     windows = rows(steady(100) + steady(20, rate=0.2, seed=2) + steady(60, seed=3))
     (told,) = found(windows, 180).regressions
-    assert told.resolved_at is not None
+    assert told.recovered_at is not None
     assert found(windows, 180, told=told, baseline=FIRST).regressions == ()
 
 
@@ -318,15 +318,15 @@ def test_pinning_the_new_level_ends_the_incident() -> None:
     windows = rows(steady(100) + steady(60, rate=0.2, seed=2))
     told = one(found(windows, 130))
     pinned = Baseline(series=SERIES, start=START + 110 * HOUR, end=START + 150 * HOUR, pinned_by="ana")
-    assert one(found(windows, 160, told=told, baseline=pinned)).resolved_at == at(160)
+    assert one(found(windows, 160, told=told, baseline=pinned)).recovered_at == at(160)
 
 
 def test_an_incident_of_which_nothing_is_heard_any_more_ends() -> None:
     """An app that was switched off cannot recover; after the horizon its incident is closed, not before."""
     windows = rows(steady(100) + steady(12, rate=0.3, seed=2))
     told = one(found(windows, 112))
-    assert one(found(windows, 112 + 160, told=told, baseline=FIRST)).resolved_at is None
-    assert one(found(windows, 112 + 170, told=told, baseline=FIRST)).resolved_at == at(282)
+    assert one(found(windows, 112 + 160, told=told, baseline=FIRST)).recovered_at is None
+    assert one(found(windows, 112 + 170, told=told, baseline=FIRST)).recovered_at == at(282)
 
 
 def test_rollups_that_are_being_recomputed_end_nothing() -> None:
@@ -342,7 +342,7 @@ def test_recorded_series_of_noise(case: str, shared: Path) -> None:
     counts = [(w["scored"], w["defects"]) for w in payload["windows"]]
     calm = steady(100, rate=payload["rule"]["baseline_rate"])
     detection = found(rows(calm + counts + calm[:48]), 148 + len(counts))
-    assert [r.resolved_at is not None for r in detection.regressions] == (
+    assert [r.recovered_at is not None for r in detection.regressions] == (
         [True] if payload["expect"]["notifications"] else []
     )
 

@@ -15,14 +15,14 @@ from monitor.model.trends import Alert, AlertState, Regression, Series
 BEGAN = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
 
 
-def alert(*, series: Series, resolved_at: datetime | None = None) -> Alert:
+def alert(*, series: Series, recovered_at: datetime | None = None) -> Alert:
     """Return an alert in the state that its regression is in."""
     regression = Regression(
         series=series,
         rule="continuous",
         began_at=BEGAN,
         detected_at=BEGAN + timedelta(hours=3),
-        resolved_at=resolved_at,
+        recovered_at=recovered_at,
         rate=0.2,
         rate_lower=0.15,
         rate_upper=0.26,
@@ -31,7 +31,7 @@ def alert(*, series: Series, resolved_at: datetime | None = None) -> Alert:
         evidence=4,
         threshold=3,
     )
-    state = AlertState.FIRING if resolved_at is None else AlertState.RESOLVED
+    state = AlertState.FIRING if recovered_at is None else AlertState.RESOLVED
     return Alert(alert_id="a", fingerprint="f", state=state, regression=regression, pending_at=BEGAN)
 
 
@@ -53,7 +53,7 @@ def test_a_subject_names_only_what_is_known(environment: str, slice_: str, expec
 def test_firing_and_resolved_read_differently() -> None:
     """The headline says rose or recovered; the text says since, or from when to when."""
     series = Series(app="bot", environment="", slice="", metric="relevance", rubric_id="r")
-    firing, over = alert(series=series), alert(series=series, resolved_at=BEGAN + timedelta(hours=9))
+    firing, over = alert(series=series), alert(series=series, recovered_at=BEGAN + timedelta(hours=9))
     assert headline(firing) == "relevance of bot: defect rate rose to 20.0 %"
     assert headline(over) == "relevance of bot: defect rate recovered from 20.0 %"
     assert "since 4 May 2026 10:00 UTC are defects (95 % interval 15.0 % to 26.0 %)" in explanation(firing)

@@ -52,7 +52,7 @@ def alert(**changed: object) -> Alert:
         rule="continuous",
         began_at=THURSDAY,
         detected_at=THURSDAY + HOUR,
-        resolved_at=None,
+        recovered_at=None,
         rate=0.25,
         rate_lower=0.2,
         rate_upper=0.31,

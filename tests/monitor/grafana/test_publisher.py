@@ -175,7 +175,7 @@ def settings(url: str | None, **changes: object) -> GrafanaSettings:
     return GrafanaSettings.model_validate({"url": url, "token": TOKEN, **changes})
 
 
-def alert(state: AlertState = AlertState.FIRING, *, resolved_at: datetime | None = None) -> Alert:
+def alert(state: AlertState = AlertState.FIRING, *, recovered_at: datetime | None = None) -> Alert:
     """Return an alert about a rise at 10:00."""
     series = Series(app="shop-bot", environment="production", slice="", metric="groundedness", rubric_id="r1")
     regression = Regression(
@@ -183,7 +183,7 @@ def alert(state: AlertState = AlertState.FIRING, *, resolved_at: datetime | None
         rule="continuous",
         began_at=datetime(2026, 5, 4, 10, 0, tzinfo=UTC),
         detected_at=datetime(2026, 5, 4, 13, 15, tzinfo=UTC),
-        resolved_at=resolved_at,
+        recovered_at=recovered_at,
         rate=0.123,
         rate_lower=0.1,
         rate_upper=0.15,
@@ -418,7 +418,7 @@ def test_a_data_source_that_is_missing_or_unclear_lists_the_candidates(
 
 def test_an_alert_is_annotated_once_and_closed_when_it_is_over(grafana: Grafana, url: str) -> None:
     """Milliseconds, the dashboard's uid, the rate panel and tags; the end comes later; repeating changes nothing."""
-    over = alert(AlertState.RESOLVED, resolved_at=datetime(2026, 5, 4, 10, 15, tzinfo=UTC))
+    over = alert(AlertState.RESOLVED, recovered_at=datetime(2026, 5, 4, 10, 15, tzinfo=UTC))
     publisher = GrafanaPublisher(settings(url), clock=Time())
     asyncio.run(annotated(publisher, alert(), alert(), over, over))
     (body,) = grafana.sent("POST", "/api/annotations")
@@ -556,7 +556,7 @@ def test_bodies_fit_the_models_of_grafana(
     async def everything() -> None:
         await publisher.provision()
         await publisher.annotate(alert())
-        await annotated(publisher, alert(AlertState.RESOLVED, resolved_at=NOW))
+        await annotated(publisher, alert(AlertState.RESOLVED, recovered_at=NOW))
 
     asyncio.run(everything())
     bodies = grafana.sent(*request_line.split())

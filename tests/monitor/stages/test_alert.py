@@ -39,14 +39,14 @@ class Phone:
         self.told.append((alert.alert_id, alert.state.value))
 
 
-def pending(alert_id: str = "a1", *, resolved_at: datetime | None = None, at: datetime = NOW) -> Alert:
+def pending(alert_id: str = "a1", *, recovered_at: datetime | None = None, at: datetime = NOW) -> Alert:
     """Return an alert as detection leaves it."""
     regression = Regression(
         series=SERIES,
         rule="continuous",
         began_at=at - timedelta(hours=4),
         detected_at=at,
-        resolved_at=resolved_at,
+        recovered_at=recovered_at,
         rate=0.2,
         rate_lower=0.15,
         rate_upper=0.25,
@@ -60,7 +60,7 @@ def pending(alert_id: str = "a1", *, resolved_at: datetime | None = None, at: da
 
 def recovered(alert: Alert, at: datetime) -> Alert:
     """Return the alert with its recovery seen, as detection would."""
-    return replace(alert, regression=replace(alert.regression, resolved_at=at))
+    return replace(alert, regression=replace(alert.regression, recovered_at=at))
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_a_message_that_was_decided_survives_a_restart(tmp_path: Path) -> None:
         fresh(step)
     assert phone.told == [("a1", "firing"), ("a1", "resolved")]
     store = open_store(url)
-    assert only(store).regression.resolved_at == over
+    assert only(store).regression.recovered_at == over
     store.close()
 
 

@@ -217,7 +217,7 @@ def test_a_judge_that_changes_during_an_incident(rig: Rig) -> None:
     rig.put(hours(60, first=112))
     rig.tick(172)
     (alert,) = rig.alerts()
-    assert alert.regression.resolved_at is not None
+    assert alert.regression.recovered_at is not None
 
 
 def test_series_do_not_touch_each_other(rig: Rig) -> None:
@@ -261,8 +261,8 @@ def test_a_restart_between_any_two_steps_neither_repeats_nor_forgets(tmp_path: P
     told = [n.transition for n in rig.store.notifications(due=alert_stage.NEVER)]
     rig.close()
     assert told == [AlertState.FIRING, AlertState.RESOLVED]
-    assert alert.regression.resolved_at is not None
-    assert START + 107 * HOUR < alert.regression.resolved_at < START + 125 * HOUR
+    assert alert.regression.recovered_at is not None
+    assert START + 107 * HOUR < alert.regression.recovered_at < START + 125 * HOUR
 
 
 def test_late_verdicts_correct_a_window_and_alert_only_within_the_horizon(rig: Rig) -> None:
@@ -305,4 +305,4 @@ def test_on_postgresql(postgres_url: str) -> None:
         (alert,) = rig.alerts()
     finally:
         rig.close()
-    assert alert.regression.resolved_at is not None
+    assert alert.regression.recovered_at is not None

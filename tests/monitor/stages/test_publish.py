@@ -39,7 +39,7 @@ def alert(alert_id: str = "a1", state: AlertState = AlertState.FIRING, *, at: da
         rule="continuous",
         began_at=at,
         detected_at=at,
-        resolved_at=at if state is AlertState.RESOLVED else None,
+        recovered_at=at if state is AlertState.RESOLVED else None,
         rate=0.2,
         rate_lower=0.1,
         rate_upper=0.3,
@@ -218,5 +218,5 @@ def test_an_alert_that_moved_on_meanwhile_is_annotated_again(store: SqlStore) ->
 
 def _resolved(firing: Alert) -> Alert:
     return replace(
-        firing, state=AlertState.RESOLVED, resolved_at=NOW, regression=replace(firing.regression, resolved_at=NOW)
+        firing, state=AlertState.RESOLVED, resolved_at=NOW, regression=replace(firing.regression, recovered_at=NOW)
     )
