@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from multiprocessing import get_context
 from pathlib import Path
 
-from monitor.cli.demo import Demonstration, Period, Scenario, demonstrate, settings_for
+from monitor.cli.demonstration import Demonstration, Period, Scenario, demonstrate, settings_for
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 

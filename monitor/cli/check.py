@@ -8,11 +8,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import packages_distributions
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import click
+from rich.markup import escape
+from rich.table import Table
 from sqlalchemy.engine import make_url
 
 from monitor import plugins
+from monitor.cli.options import CONFIG, STORE, examples, settings_of
+from monitor.cli.output import FAILED, print_table
 from monitor.errors import ConfigError, MonitorError, place
 from monitor.model.spans import Fragment
 from monitor.model.turns import ChatMessage
@@ -43,37 +49,50 @@ class Checked:
 
     part: str
     ok: bool
-    told: str
-    """What was found, or what is wrong and allowed; free of secrets."""
+    message: str
+    """What it is, or what is wrong and allowed; free of secrets."""
 
 
-async def check(settings: Settings) -> tuple[Checked, ...]:
-    """Return what was found about every part, in the order in which data flows."""
-    found = [_names(), await _tried("collectors", lambda: _collectors(settings))]
-    found.append(await _tried("store", lambda: asyncio.to_thread(_store, settings)))
-    found.append(await _tried("metrics", lambda: _metrics(settings)))
-    found.append(await _tried("judge", lambda: _judge(settings)))
-    found.append(await _tried("channels", lambda: _channels(settings)))
-    found.append(await _tried("grafana", lambda: _grafana(settings)))
-    return tuple(found)
+@click.command(epilog=examples("rag-monitor check", "rag-monitor check -c rag-monitor.yaml"))
+@CONFIG
+@STORE
+def check(config: Path | None, store_url: str | None) -> int:
+    """Test settings, store, judge and sinks; changes nothing. A model judge is asked once, with a dozen tokens."""
+    parts = asyncio.run(check_parts(settings_of(config, store_url)))
+    table = Table(box=None, show_header=False)
+    for part in parts:
+        table.add_row("ok" if part.ok else "FAILED", part.part, escape(part.message))
+    print_table(table)
+    return 0 if all(part.ok for part in parts) else FAILED
+
+
+async def check_parts(settings: Settings) -> tuple[Checked, ...]:
+    """Return what is to be said of every part, in the order in which data flows."""
+    parts = [_names(), await _tried("collectors", lambda: _collectors(settings))]
+    parts.append(await _tried("store", lambda: asyncio.to_thread(_store, settings)))
+    parts.append(await _tried("metrics", lambda: _metrics(settings)))
+    parts.append(await _tried("judge", lambda: _judge(settings)))
+    parts.append(await _tried("channels", lambda: _channels(settings)))
+    parts.append(await _tried("grafana", lambda: _grafana(settings)))
+    return tuple(parts)
 
 
 def _names() -> Checked:
     owners = packages_distributions()
     foreign = sorted({d for name in _OURS for d in owners.get(name, []) if d != "rag-monitor"})
     if foreign:
-        told = f"{', '.join(foreign)} also ships a package named monitor or collectors; install us apart from it"
-        return Checked(part="installation", ok=False, told=told)
-    return Checked(part="installation", ok=True, told="no other distribution shadows our packages")
+        message = f"{', '.join(foreign)} also ships a package named monitor or collectors; install us apart from it"
+        return Checked(part="installation", ok=False, message=message)
+    return Checked(part="installation", ok=True, message="no other distribution shadows our packages")
 
 
 async def _tried(part: str, look: Callable[[], Awaitable[str]]) -> Checked:
     try:
-        return Checked(part=part, ok=True, told=await look())
+        return Checked(part=part, ok=True, message=await look())
     except MonitorError as error:
-        return Checked(part=part, ok=False, told=str(error))
+        return Checked(part=part, ok=False, message=str(error))
     except Exception as error:  # noqa: BLE001 -- the other parts are still to be looked at
-        return Checked(part=part, ok=False, told=f"a fault of ours or of a library: {place(error)}")
+        return Checked(part=part, ok=False, message=f"a fault of ours or of a library: {place(error)}")
 
 
 class _Nowhere:
@@ -107,24 +126,24 @@ def _store(settings: Settings) -> str:
 async def _metrics(settings: Settings) -> str:
     judge = build_judge(settings.judge)
     metrics = build_metrics(settings, judge, fence_key=b"check")
-    told = ", ".join(m.rubric.metric for m in metrics)
+    names = ", ".join(m.rubric.metric for m in metrics)
     named = named_metrics(settings, "", fence_key=b"check")
-    asking = [name for name, found in named.items() if any(metric.max_output_tokens for metric in found)]
+    asking = [name for name, brought in named.items() if any(metric.max_output_tokens for metric in brought)]
     if judge is None and asking:
-        return f"{told}; without a judge model (judge.kind: openai) not measured: {', '.join(asking)}"
-    return told
+        return f"{names}; without a judge model (judge.kind: openai) not measured: {', '.join(asking)}"
+    return names
 
 
 async def _judge(settings: Settings) -> str:
     if settings.judge.kind == "offline":
         return "offline: a lexical proxy; it sees answers that leave their documents, not small changes"
-    told = []
+    answers = []
     for where, endpoint in (("judge", settings.judge), ("judge.fallback", settings.judge.fallback)):
         if endpoint is not None:
             async with build_endpoint(endpoint, where) as client:
                 reply = await client.ask(_PING, None, max_output_tokens=_PING_TOKENS)
-            told.append(f"{reply.model} answered in {reply.latency.total_seconds():.2f} s")
-    return "; fallback: ".join(told)
+            answers.append(f"{reply.model} answered in {reply.latency.total_seconds():.2f} s")
+    return "; fallback: ".join(answers)
 
 
 async def _channels(settings: Settings) -> str:
@@ -137,8 +156,8 @@ async def _channels(settings: Settings) -> str:
 async def _grafana(settings: Settings) -> str:
     if not settings.grafana.url:
         return "not configured"
-    found = cast("type[GrafanaPublisher]", plugins.on_demand("monitor.grafana.publisher").GrafanaPublisher)
-    publisher = found(settings.grafana, clock=lambda: datetime.now(UTC))
+    publisher_type = cast("type[GrafanaPublisher]", plugins.on_demand("monitor.grafana.publisher").GrafanaPublisher)
+    publisher = publisher_type(settings.grafana, clock=lambda: datetime.now(UTC))
     try:
         return await publisher.check()
     finally:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from html import escape
 
-from monitor.cli.demo import Demonstration, Period
+from monitor.cli.demonstration import Demonstration, Period
 from monitor.display.alert_text import explanation, headline, instant, percent
 from monitor.display.chart import Mark, Point, trend_svg
 from monitor.display.tables import short, trend_rows

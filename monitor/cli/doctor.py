@@ -9,8 +9,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
+import click
+
+from monitor.cli.options import CONFIG, STORE, examples, moment, open_store_of, settings_of
+from monitor.cli.output import quiet_pipe
 from monitor.display.alert_text import one_line
 from monitor.extract.attributes import text
 from monitor.extract.convention import Convention, Setup
@@ -18,6 +23,7 @@ from monitor.model.spans import Span, instant
 from monitor.model.turns import Turn
 from monitor.payloads.otlp.fragments import decode_otlp
 from monitor.ports import Dialect
+from monitor.runtime.build import load_dialects
 from monitor.store.columns import label
 from monitor.stores import Assembled, SpanStore, TurnStore
 
@@ -240,3 +246,16 @@ def _documents(setups: Mapping[str, Setup]) -> str:
 def _session(setups: Mapping[str, Setup]) -> str:
     told = [f"{name}: {setup.session}" for name, setup in setups.items() if setup.session]
     return "; ".join(told) or "set session.id (or gen_ai.conversation.id) on the span around a turn"
+
+
+@click.command(epilog=examples("rag-monitor doctor", "rag-monitor doctor --since 2h"))
+@CONFIG
+@STORE
+@click.option("--since", metavar="WHEN", default="15m", show_default=True, help="A time or an age.")
+@click.option("--limit", type=click.IntRange(min=1), default=500, show_default=True, help="At most so many traces.")
+def doctor(config: Path | None, store_url: str | None, since: str, limit: int) -> None:
+    """Say what arrived lately, app by app, what is missing in it, and the setting of the app that fixes it."""
+    dialects = load_dialects(settings_of(config, store_url))
+    with open_store_of(config, store_url) as store, quiet_pipe():
+        for line in lines(diagnose(store, dialects, since=moment(since), limit=limit)):
+            click.echo(line)

@@ -18,7 +18,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from monitor.cli import judge_report
-from monitor.cli.options import CONFIG, FORMAT, STORE, examples, moment, settings_of
+from monitor.cli.options import CONFIG, FORMAT, STORE, examples, moment, open_store_of, settings_of
+from monitor.cli.output import FAILED
 from monitor.detection.judge_agreement import steadiness
 from monitor.display.tables import rfc3339
 from monitor.errors import ConfigError
@@ -36,11 +37,10 @@ from monitor.judging.trials.labelled import Labelled, Measured, measure, read
 from monitor.model.turns import Turn
 from monitor.ports import Metric
 from monitor.runtime.app import utc_now
-from monitor.runtime.build import build_judge, build_metrics, build_prices, open_existing
+from monitor.runtime.build import build_judge, build_metrics, build_prices
 from monitor.settings.tree import Settings
 from monitor.store.sql_store import SqlStore
 
-_FAILED = 1
 _WIDTH = 200
 _WEEK = timedelta(days=7)
 _MONTH_DAYS = 30
@@ -83,7 +83,7 @@ def canary(config: Path | None, place: str | None, language: str | None, limit: 
     flipped = [trial.canary for trial in trials if trial.result is Result.FLIPPED]
     for lost in flipped:
         click.echo(f"turned: {lost.id} ({lost.technique}, {lost.place}, {lost.language})", err=True)
-    return _FAILED if flipped else 0
+    return FAILED if flipped else 0
 
 
 @judge.command(
@@ -131,8 +131,8 @@ def cost(config: Path | None, store_url: str | None, since: str, form: str) -> N
         raise ConfigError(f"judge cost: judge.prices has no price for {settings.judge.model!r}")
     metrics = build_metrics(settings, judges, fence_key=b"cost")
     now = utc_now()
-    with _store(settings) as store:
-        begin = moment(since, now=now)
+    with open_store_of(config, store_url) as store:
+        begin = moment(since)
         turns, looked_at = _drawn(store.turns(since=begin))
         met = [
             (turn, frozenset(m.rubric.metric for m in metrics if unmet(turn, m.rubric) is None)) for turn in looked_at
@@ -166,7 +166,7 @@ def cost(config: Path | None, store_url: str | None, since: str, form: str) -> N
 @FORMAT
 def steady(config: Path | None, store_url: str | None, days: int, form: str) -> None:
     """Say how far the judge agrees with itself, and a new model behind its name with the old. Asks no judge."""
-    with _store(settings_of(config, store_url)) as store:
+    with open_store_of(config, store_url) as store:
         found = steadiness(store.opinions(since=utc_now() - timedelta(days=days)))
     if form == "jsonl":
         for part in found:
@@ -182,7 +182,7 @@ def steady(config: Path | None, store_url: str | None, days: int, form: str) -> 
 @FORMAT
 def injections(config: Path | None, store_url: str | None, limit: int, form: str) -> None:
     """List turns whose text speaks to whoever judges it, newest first. Asks no judge."""
-    with _store(settings_of(config, store_url)) as store:
+    with open_store_of(config, store_url) as store:
         verdicts = store.flagged(JUDGE_INJECTION, limit=limit)
     table = Table(title="Turns that speak to the judge; times in UTC", title_justify="left")
     for column in ("turn", "judged", "metric", "score", "defect"):
@@ -263,15 +263,6 @@ def _progress(what: str, total: int) -> Iterator[Callable[[], None]]:
     with Progress(console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=total)
         yield lambda: bar.advance(task)
-
-
-@contextmanager
-def _store(settings: Settings) -> Iterator[SqlStore]:
-    store = open_existing(settings)
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 def _seen(store: SqlStore, metrics: Sequence[Metric], now: datetime) -> dict[str, float]:

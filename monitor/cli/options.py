@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +12,10 @@ from types import MappingProxyType
 import click
 
 from monitor.errors import ConfigError
+from monitor.runtime.app import utc_now
+from monitor.runtime.build import open_existing
 from monitor.settings.tree import Settings, duration, load
+from monitor.store.sql_store import SqlStore
 
 _DEFAULT_FILE = Path("rag-monitor.yaml")
 
@@ -48,8 +52,23 @@ def settings_file(config: Path | None) -> Path | None:
     return config or (_DEFAULT_FILE if _DEFAULT_FILE.exists() else None)
 
 
-def moment(text: str, *, now: datetime) -> datetime:
-    """Return the instant of an ISO 8601 time (UTC unless it says otherwise) or of an age.
+@contextmanager
+def open_store_of(config: Path | None, store_url: str | None) -> Iterator[SqlStore]:
+    """Open the store that the settings name for reading, and close it.
+
+    Raises:
+        ConfigError: the settings are wrong.
+        StoreUnavailable: there is no store, or its schema is not the one of this version.
+    """
+    store = open_existing(settings_of(config, store_url))
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def moment(text: str) -> datetime:
+    """Return the instant of an ISO 8601 time (UTC unless it says otherwise) or of an age, such as "2d".
 
     Raises:
         ConfigError: it is neither.
@@ -57,11 +76,11 @@ def moment(text: str, *, now: datetime) -> datetime:
     try:
         age = duration(text)
         if isinstance(age, timedelta):
-            return now - age
+            return utc_now() - age
     except ValueError:
         pass
     try:
-        found = datetime.fromisoformat(text)
+        instant = datetime.fromisoformat(text)
     except ValueError:
         raise ConfigError(f'--since: {text!r} is neither a time ("2026-03-01T00:00Z") nor an age ("2d")') from None
-    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    return instant.astimezone(UTC) if instant.tzinfo else instant.replace(tzinfo=UTC)

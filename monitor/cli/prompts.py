@@ -9,17 +9,17 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from monitor.cli.explain import explain
-from monitor.cli.options import CONFIG, FORMAT, STORE, examples, settings_of
+from monitor.cli.explanation import explanation_of
+from monitor.cli.options import CONFIG, FORMAT, STORE, examples, open_store_of, settings_of
+from monitor.cli.output import FAILED
 from monitor.errors import ConfigError
 from monitor.judging.claim_metric import ClaimMetric
 from monitor.judging.prompt.file import PromptFile, locate, read, shipped
 from monitor.judging.prompt_metric import load_all
 from monitor.model.turns import Turn
 from monitor.ports import Metric
-from monitor.runtime.build import build_judge, build_metrics, open_existing
+from monitor.runtime.build import build_judge, build_metrics
 
-_FAILED = 1
 _WIDTH = 200
 
 
@@ -72,8 +72,8 @@ def check(names: tuple[str, ...]) -> int:
             failed = True
             click.echo(f"FAILED  {error}", err=True)
         else:
-            click.echo(f"ok      {name}: {_told(prompt)}")
-    return _FAILED if failed else 0
+            click.echo(f"ok      {name}: {_summary(prompt)}")
+    return FAILED if failed else 0
 
 
 @prompts.command(
@@ -89,12 +89,9 @@ def render(turn_id: str, names: tuple[str, ...], config: Path | None, store_url:
     TURN_ID may be cut to its first characters.
     """
     settings = settings_of(config, store_url)
-    store = open_existing(settings)
-    try:
-        turn = explain(turn_id, store).turn
+    with open_store_of(config, store_url) as store:
+        turn = explanation_of(turn_id, store).turn
         key = store.key("fence")
-    finally:
-        store.close()
     metrics: tuple[Metric, ...]
     if names:
         metrics = tuple(metric for name in names for metric in load_all(name, judge_name="", fence_key=key))
@@ -113,14 +110,14 @@ def render(turn_id: str, names: tuple[str, ...], config: Path | None, store_url:
 
 
 def _print_call(title: str, metric: Metric, turn: Turn) -> None:
-    asked = [question.messages for question in metric.questions(turn)] if isinstance(metric, ClaimMetric) else []
-    for messages in asked or [metric.messages(turn)]:
+    questions = [question.messages for question in metric.questions(turn)] if isinstance(metric, ClaimMetric) else []
+    for messages in questions or [metric.messages(turn)]:
         click.echo(f"=== {title}" if messages else f"=== {title}: nothing to ask")
         for message in messages:
             click.echo(f"[{message.role}]\n{message.content}")
 
 
-def _told(prompt: PromptFile) -> str:
+def _summary(prompt: PromptFile) -> str:
     front = prompt.front
     reply = "plain text" if prompt.schema is None else f"JSON by {front.schema_file}"
     return f"{', '.join(front.metrics)}; reply is {reply}"

@@ -8,10 +8,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+import click
+
+from monitor.cli.options import CONFIG, STORE, examples, settings_of
+from monitor.cli.output import FAILED, progress_bar, run_loop
 from monitor.recordings.whole import files, portions
-from monitor.runtime.build import Parts
+from monitor.runtime.app import utc_now
+from monitor.runtime.build import Parts, open_parts
 from monitor.runtime.drive import Driven, drive, settled
 from monitor.runtime.intake import Intake
+from monitor.settings.tree import Settings
+from monitor.telemetry import configure_logging
 
 _STILL_COMPLAINED = 20
 
@@ -30,7 +37,49 @@ class Replayed:
     """None when there was nothing to drive."""
 
 
-async def replay(
+@click.command(
+    epilog=examples(
+        "rag-monitor replay recorded/", "rag-monitor replay chats.jsonl --app shop --store sqlite:///shop.db"
+    )
+)
+@click.argument("path", type=click.Path(path_type=Path))
+@CONFIG
+@STORE
+@click.option("--judge", type=click.Choice(["offline", "openai"]), help="Beats `judge.kind` of the settings.")
+@click.option("--app", default="imported", show_default=True, help="The app's name for turns that carry none.")
+def replay(path: Path, config: Path | None, store_url: str | None, judge: str | None, app: str) -> int:
+    """Put recorded OTLP bodies or JSONL turns through the whole pipeline, with event time as the clock.
+
+    PATH is a folder of *.traces.pb|json and *.logs.pb|json in the order of their names, a folder of *.jsonl, or one
+    such file; all may be gzipped. Reading the same path again changes nothing.
+    """
+    overrides = {"RAG_MONITOR__JUDGE__KIND": judge} if judge else {}
+    settings = settings_of(config, store_url, overrides)
+    configure_logging("WARNING")
+    replayed = run_loop(_replay(path, settings, app))
+    for complaint in replayed.complaints:
+        click.echo(complaint, err=True)
+    left_out = sum(replayed.bad.values())
+    driven = replayed.driven
+    turns, judged = (driven.samplings, driven.judged) if driven else (0, 0)
+    click.echo(
+        f"{replayed.records} records read, {left_out} left out; {turns} turns are new, {judged} judged", err=True
+    )
+    return 0 if replayed.records or not left_out else FAILED
+
+
+async def _replay(path: Path, settings: Settings, app: str) -> Replayed:
+    async with open_parts(settings) as parts:
+        with progress_bar("reading") as bar:
+            task = bar.add_task("", total=None)
+
+            def progress(done: int, of: int) -> None:
+                bar.update(task, completed=done, total=of)
+
+            return await replay_recording(path, parts, app=app, now=utc_now(), progress=progress)
+
+
+async def replay_recording(
     path: Path, parts: Parts, *, app: str, now: datetime, progress: Callable[[int, int], None] = lambda _done, _of: None
 ) -> Replayed:
     """Read `path` into the store and drive every stage to completion.

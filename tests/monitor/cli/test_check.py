@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from judge_server import JudgeServer, refusal
 
-from monitor.cli.check import Checked, check
+from monitor.cli.check import Checked, check_parts
 from monitor.settings.tree import Settings
 from monitor.store.sql_store import open_store
 
@@ -17,7 +17,7 @@ NOBODY = "http://127.0.0.1:9"
 
 def checked(**tree: object) -> Mapping[str, Checked]:
     """The parts by name."""
-    return {part.part: part for part in asyncio.run(check(Settings.model_validate(tree)))}
+    return {part.part: part for part in asyncio.run(check_parts(Settings.model_validate(tree)))}
 
 
 def store(path: Path) -> Mapping[str, str]:
@@ -35,7 +35,7 @@ def test_new_store_is_not_made(tmp_path: Path) -> None:
     """A file that is not there yet is well, and is still not there afterwards."""
     path = tmp_path / "shop.db"
     found = checked(store=store(path))["store"]
-    assert Checked(part="store", ok=True, told=f"{path} does not exist yet and will be made at start") == found
+    assert Checked(part="store", ok=True, message=f"{path} does not exist yet and will be made at start") == found
     assert not path.exists()
 
 
@@ -44,7 +44,7 @@ def test_store_answers(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     open_store(f"sqlite:///{path}").close()
     found = checked(store=store(path))["store"]
-    assert Checked(part="store", ok=True, told=f"sqlite:///{path} answers, its schema is current") == found
+    assert Checked(part="store", ok=True, message=f"sqlite:///{path} answers, its schema is current") == found
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_unusable_store_is_told(tmp_path: Path, url: str, told: str) -> None:
     (tmp_path / "old.db").touch()
     found = checked(store={"url": url.format(folder=tmp_path)})["store"]
     assert not found.ok
-    assert told.format(folder=tmp_path) in found.told
-    assert "s3cr3t" not in found.told
+    assert told.format(folder=tmp_path) in found.message
+    assert "s3cr3t" not in found.message
 
 
 def test_one_broken_part_keeps_no_other_from_being_looked_at(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_judge_is_asked_once(tmp_path: Path) -> None:
         judge = {"kind": "openai", "api_key": "k", "base_url": server.url, "model": "judge-1"}
         found = checked(store=store(tmp_path / "shop.db"), judge=judge)["judge"]
         assert found.ok
-        assert "judge-1 answered in " in found.told
+        assert "judge-1 answered in " in found.message
         assert 1 == len(server.asked)
     finally:
         server.close()
@@ -101,8 +101,8 @@ def test_judge_that_refuses_is_told(tmp_path: Path) -> None:
         judge = {"kind": "openai", "api_key": "s3cr3t", "base_url": server.url}
         found = checked(store=store(tmp_path / "shop.db"), judge=judge)["judge"]
         assert not found.ok
-        assert "401" in found.told
-        assert "s3cr3t" not in found.told
+        assert "401" in found.message
+        assert "s3cr3t" not in found.message
     finally:
         server.close()
 
@@ -113,8 +113,8 @@ def test_metrics_that_need_a_judge(tmp_path: Path) -> None:
     found = checked(store=store(tmp_path / "shop.db"), metrics=names)["metrics"]
     measured = "groundedness_proxy, precision_at_5, f1"
     told = f"{measured}; without a judge model (judge.kind: openai) not measured: groundedness"
-    assert Checked(part="metrics", ok=True, told=told) == found
-    assert "f1" == checked(store=store(tmp_path / "shop.db"), metrics=["f1"])["metrics"].told.split(", ")[-1]
+    assert Checked(part="metrics", ok=True, message=told) == found
+    assert "f1" == checked(store=store(tmp_path / "shop.db"), metrics=["f1"])["metrics"].message.split(", ")[-1]
     assert not checked(store=store(tmp_path / "shop.db"), metrics=["groundednes"])["metrics"].ok
 
 
@@ -123,6 +123,6 @@ def test_fault_is_a_failed_part() -> None:
     # A NUL that came in by a way around the settings: the file system refuses it with a ValueError.
     found = checked(store={"url": "sqlite:///s3cr3t\0.db"})
     assert not found["store"].ok
-    assert "ValueError at " in found["store"].told
-    assert "s3cr3t" not in found["store"].told
+    assert "ValueError at " in found["store"].message
+    assert "s3cr3t" not in found["store"].message
     assert found["metrics"].ok

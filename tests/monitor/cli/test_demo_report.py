@@ -7,8 +7,8 @@ from xml.etree import ElementTree as ET
 
 from judged_turn import ASKED_AT, judged_turn
 
-from monitor.cli.demo import Demonstration, Period, Scenario, Worst
 from monitor.cli.demo_report import lines, page
+from monitor.cli.demonstration import Demonstration, Period, Scenario, Worst
 from monitor.model.trends import Alert, AlertState, Regression, Rollup, Series, Sums
 from monitor.model.turns import Exchange, Finding, Job, Verdict
 from monitor.statistics.rates import Rate

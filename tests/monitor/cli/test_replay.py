@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.cli.replay import Replayed, replay
+from monitor.cli.replay import Replayed, replay_recording
 from monitor.errors import ConfigError
 from monitor.runtime.build import open_parts
 from monitor.settings.tree import Settings
@@ -26,7 +26,7 @@ def replayed(folder: Path, path: Path, *, seen: list[tuple[int, int]] | None = N
         settings = Settings.model_validate({"store": {"url": f"sqlite:///{folder / 'shop.db'}"}})
         report = (lambda done, of: seen.append((done, of))) if seen is not None else (lambda _done, _of: None)
         async with open_parts(settings) as parts:
-            return await replay(path, parts, app="imported", now=NOW, progress=report)
+            return await replay_recording(path, parts, app="imported", now=NOW, progress=report)
 
     return asyncio.run(work())
 

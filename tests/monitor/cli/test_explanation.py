@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from monitor.cli.explain import as_json, as_text, explain
-from monitor.cli.replay import replay
+from monitor.cli.explanation import as_json, as_text, explanation_of
+from monitor.cli.replay import replay_recording
 from monitor.errors import Rejected
 from monitor.runtime.build import Parts, open_parts
 from monitor.settings.tree import Settings
@@ -29,7 +29,7 @@ def replayed(tree: Settings) -> None:
     """Put the golden recording into the store."""
 
     async def work(parts: Parts) -> None:
-        await replay(GOLDEN, parts, app="imported", now=BEFORE_ALL)
+        await replay_recording(GOLDEN, parts, app="imported", now=BEFORE_ALL)
 
     async def opened() -> None:
         async with open_parts(tree) as parts:
@@ -57,7 +57,7 @@ def store(path: Path) -> Iterator[SqlStore]:
 def test_parts_belong_together(store: SqlStore) -> None:
     """Spans, turn, sampling, verdict and window are those of the turn asked for."""
     for turn in store.turns():
-        found = explain(turn.turn_id, store)
+        found = explanation_of(turn.turn_id, store)
         assert turn == found.turn
         assert {turn.trace_id} == {span.trace_id for span in found.spans}
         assert turn.span_id in {span.span_id for span in found.spans}
@@ -72,7 +72,7 @@ def test_parts_belong_together(store: SqlStore) -> None:
 def test_json_is_one_line_with_fixed_keys(store: SqlStore) -> None:
     """For programs it is one object, whatever is stored."""
     for turn in store.turns():
-        line = as_json(explain(turn.turn_id, store))
+        line = as_json(explanation_of(turn.turn_id, store))
         assert "\n" not in line
         tree = json.loads(line)
         assert ["spans", "turn", "sampling", "outcomes", "windows"] == list(tree)
@@ -81,7 +81,7 @@ def test_json_is_one_line_with_fixed_keys(store: SqlStore) -> None:
 
 def test_text_tells_why_there_is_no_score(store: SqlStore) -> None:
     """A turn that was not drawn, one without an answer and one that was judged say so."""
-    told = [as_text(explain(turn.turn_id, store)) for turn in store.turns()]
+    told = [as_text(explanation_of(turn.turn_id, store)) for turn in store.turns()]
     assert any("not drawn: nobody judges it" in text for text in told)
     assert any("no score: no_response" in text for text in told)
     assert any(", a defect: " in text for text in told)
@@ -91,7 +91,7 @@ def test_text_tells_why_there_is_no_score(store: SqlStore) -> None:
 def test_text_of_many_lines_stays_under_its_title(store: SqlStore) -> None:
     """Only titles begin a line."""
     for turn in store.turns():
-        lines = as_text(explain(turn.turn_id, store)).splitlines()
+        lines = as_text(explanation_of(turn.turn_id, store)).splitlines()
         titles = [line.split(":")[0] for line in lines if not line.startswith("  ")]
         assert {"Spans", "Turn", "Sampling", "Judged", "Window"} >= set(titles)
 
@@ -99,14 +99,14 @@ def test_text_of_many_lines_stays_under_its_title(store: SqlStore) -> None:
 def test_beginning_of_an_id_is_enough(store: SqlStore) -> None:
     """An id may be cut as long as it is the only one that begins so."""
     turn = next(iter(store.turns()))
-    assert turn == explain(turn.turn_id[:12], store).turn
+    assert turn == explanation_of(turn.turn_id[:12], store).turn
 
 
 @pytest.mark.parametrize(("turn_id", "told"), [("zzz", "no turn has the id 'zzz'"), ("", "no turn has the id ''")])
 def test_unknown_turn_is_refused(store: SqlStore, turn_id: str, told: str) -> None:
     """An id that names none is an error that says where ids are."""
     with pytest.raises(Rejected, match=told):
-        explain(turn_id, store)
+        explanation_of(turn_id, store)
 
 
 def test_ambiguous_beginning_is_refused(store: SqlStore) -> None:
@@ -114,7 +114,7 @@ def test_ambiguous_beginning_is_refused(store: SqlStore) -> None:
     firsts = [turn.turn_id[0] for turn in store.turns()]
     twice = next(first for first in firsts if firsts.count(first) > 1)
     with pytest.raises(Rejected, match=f"{firsts.count(twice)} turns begin with '{twice}'"):
-        explain(twice, store)
+        explanation_of(twice, store)
 
 
 def test_pruned_turn_is_still_explained(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_pruned_turn_is_still_explained(tmp_path: Path) -> None:
     while store.prune(text_before=future, fragments_before=future, limit=1000):
         pass
     turn = next(turn for turn in store.turns() if store.outcomes(turn.turn_id))
-    found = explain(turn.turn_id, store)
+    found = explanation_of(turn.turn_id, store)
     assert () == found.spans
     assert "Spans\n  nothing stored\n" in as_text(found)
     assert found.windows
@@ -135,7 +135,7 @@ def test_pruned_turn_is_still_explained(tmp_path: Path) -> None:
 
 def test_names_break_no_line(store: SqlStore) -> None:
     """Names of any length and content stand on their line; what was said is told whole."""
-    found = explain(next(iter(store.turns())).turn_id, store)
+    found = explanation_of(next(iter(store.turns())).turn_id, store)
     odd = "a\n\x1b[2J" * 10_000
     long = "word " * 10_000 + "end"
     turn = replace(found.turn, app=odd, release=odd, model=odd, response=long)
