@@ -6,12 +6,11 @@ from dataclasses import replace
 
 from monitor.extract.messages import text_of
 from monitor.model.turns import Turn
+from monitor.text.repair import repaired
 
-_REPLACEMENT = "\ufffd"
 
-
-def repaired(turn: Turn) -> Turn:
-    """Return the turn with NUL and lone surrogates replaced (flag `text_repaired`) and inlined media as markers.
+def with_sound_text(turn: Turn) -> Turn:
+    """Return the turn with its texts repaired (flag `text_repaired` where one was) and inlined media as markers.
 
     JSON inside attributes may hold what the attribute itself could not.
     """
@@ -25,10 +24,10 @@ def repaired(turn: Turn) -> Turn:
     def required(value: str) -> str:
         if ";base64," in value:
             value = text_of(value)
-        if "\x00" not in value and _encodable(value):
-            return value
-        seen.add("text_repaired")
-        return value.encode("utf-8", "replace").decode().replace("\x00", _REPLACEMENT)
+        sound = repaired(value)
+        if sound is not value:
+            seen.add("text_repaired")
+        return sound
 
     fixed = replace(
         turn,
@@ -51,13 +50,3 @@ def repaired(turn: Turn) -> Turn:
         facets={facet: required(value) for facet, value in turn.facets.items()},
     )
     return replace(fixed, flags=fixed.flags | seen) if seen else fixed
-
-
-def _encodable(value: str) -> bool:
-    if value.isascii():
-        return True
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -12,7 +12,7 @@ from monitor.assembly.facets import facets
 from monitor.assembly.model_calls import Call
 from monitor.assembly.prompt_question import flat
 from monitor.assembly.query import Asked, asked
-from monitor.assembly.repair import repaired
+from monitor.assembly.repair import with_sound_text
 from monitor.assembly.response import Replied, replied, retries
 from monitor.assembly.tree import WRAPPERS
 from monitor.assembly.turn_spans import SEARCHES, Material
@@ -42,7 +42,7 @@ def turn(material: Material, *, hash_user: Callable[[str], str]) -> Turn:
     started, ended = _times(material, reply.answer)
     user = _owner(material, session_and_user.user, lambda step: step.user_id)
     model = _model(material, reply)
-    return repaired(
+    return with_sound_text(
         Turn(
             turn_id=turn_id(told.trace_id, material.head.span_id),
             trace_id=told.trace_id,

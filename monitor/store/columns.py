@@ -1,7 +1,7 @@
 """Column types that both databases agree on: instants, text without NUL, finite numbers, bounded counts, JSON as text.
 
-PostgreSQL refuses NUL in text and SQLite hides it; neither takes lone surrogates. Both are replaced by U+FFFD before
-writing, so that one odd character never loses a row and both databases read back the same.
+Text is repaired before writing, whoever wrote it, so that one odd character never loses a row and both databases read
+back the same.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import orjson
 from sqlalchemy import BigInteger, Dialect, Double, Integer, Text, TypeDecorator
 
 from monitor.model.spans import EPOCH
+from monitor.text.repair import repaired
 
 MAX_COUNT = 10**12
 """Larger counts are a sender's mistake; cut there, nine million of them still add up within 64 bits."""
@@ -41,46 +42,29 @@ def microseconds(instant: datetime) -> int:
     return (instant - EPOCH) // _MICROSECOND
 
 
-def clean(text: str) -> str:
-    r"""Return `text` with NUL and lone surrogates replaced; surrogate pairs become the character they stand for.
-
-    >>> clean("a\x00b\ud800")
-    'a\ufffdb\ufffd'
-    """
-    if "\x00" in text:
-        text = text.replace("\x00", "\ufffd")
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
-
 def label(text: str) -> str:
-    """Return `text` as it is kept where it is part of an index: clean, and no longer than `MAX_LABEL`."""
-    return clean(text)[:MAX_LABEL]
+    """Return `text` as it is kept where it is part of an index: repaired, and no longer than `MAX_LABEL`."""
+    return repaired(text)[:MAX_LABEL]
 
 
 def json_text(value: object) -> str:
-    """Return sequences, string-keyed dicts, dataclasses or scalars as JSON: text clean, NaN and infinities null."""
+    """Return sequences, string-keyed dicts, dataclasses or scalars as JSON: text repaired, NaN and infinities null."""
     try:
         encoded = orjson.dumps(value)
     except orjson.JSONEncodeError:
-        return orjson.dumps(_clean_json(value)).decode()
-    return (orjson.dumps(_clean_json(value)) if b"\\u0000" in encoded else encoded).decode()
+        return orjson.dumps(_storable(value)).decode()
+    return (orjson.dumps(_storable(value)) if b"\\u0000" in encoded else encoded).decode()
 
 
-def _clean_json(value: object) -> object:
+def _storable(value: object) -> object:
     if isinstance(value, str):
-        return clean(value)
+        return repaired(value)
     if isinstance(value, dict):
-        return {clean(str(key)): _clean_json(item) for key, item in value.items()}
+        return {repaired(str(key)): _storable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_clean_json(item) for item in value]
+        return [_storable(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
-        return _clean_json(asdict(value))
+        return _storable(asdict(value))
     if isinstance(value, int) and not isinstance(value, bool):
         return max(-MAX_COUNT, min(MAX_COUNT, value))
     return value
@@ -117,14 +101,14 @@ class Duration(TypeDecorator[timedelta]):
 
 
 class CleanText(TypeDecorator[str]):
-    """Text of any length, `clean`."""
+    """Text of any length, repaired."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 -- as above
         """Return what is stored."""
-        return None if value is None else clean(value)
+        return None if value is None else repaired(value)
 
 
 class Label(TypeDecorator[str]):

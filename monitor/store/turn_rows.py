@@ -9,7 +9,8 @@ import orjson
 from sqlalchemy import Row
 
 from monitor.model.turns import Citation, Message, Turn
-from monitor.store.columns import clean, json_text
+from monitor.store.columns import json_text
+from monitor.text.repair import repaired
 
 Cell: TypeAlias = object
 """A value as SQLAlchemy takes it for a column."""
@@ -24,9 +25,9 @@ def cleaned(turn: Turn) -> Turn:
         query=_clean(turn.query),
         response=_clean(turn.response),
         ground_truth=_clean(turn.ground_truth),
-        relevant_ids=None if turn.relevant_ids is None else tuple(map(clean, turn.relevant_ids)),
+        relevant_ids=None if turn.relevant_ids is None else tuple(map(repaired, turn.relevant_ids)),
         error=_clean(turn.error),
-        history=tuple(Message(role=clean(m.role), content=clean(m.content)) for m in turn.history),
+        history=tuple(Message(role=repaired(m.role), content=repaired(m.content)) for m in turn.history),
         citations=None if turn.citations is None else tuple(map(_clean_citation, turn.citations)),
     )
 
@@ -108,7 +109,7 @@ def turn_from(row: Row[tuple[object, ...]]) -> Turn:
 
 
 def _clean(text: str | None) -> str | None:
-    return None if text is None else clean(text)
+    return None if text is None else repaired(text)
 
 
 def _clean_citation(citation: Citation) -> Citation:

@@ -29,6 +29,8 @@ _INT32 = (1 << 31) - 1
 _INT64 = 1 << 63
 _UINT32 = (1 << 32) - 1
 _UINT64 = (1 << 64) - 1
+_HALVES = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+"""Halves of surrogate pairs, but for those that Python reads bytes as that are not UTF-8 (PEP 383)."""
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _ENUMS = {f"SPAN_KIND_{name}": number for number, name in enumerate(_KINDS)} | {
     f"STATUS_CODE_{name}": number for number, name in enumerate(("UNSET", "OK", "ERROR"))
@@ -114,8 +116,9 @@ def _loaded(body: bytes) -> Json:
         loaded: Json = orjson.loads(body)
     except orjson.JSONDecodeError:
         # The standard library also reads NaN and the halves of a surrogate pair that a JavaScript sender cut in two.
+        # Bytes that are not UTF-8 stay what they are until `_text`.
         try:
-            loaded = json.loads(body.decode("utf-8", "replace"))
+            loaded = json.loads(body.decode("utf-8", "surrogateescape"))
         except (ValueError, RecursionError):
             raise MalformedPayload("the body is not JSON", reason="not_json") from None
     return loaded
@@ -364,8 +367,8 @@ def _text(value: Json) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError:
-        # Half a surrogate pair; as a byte that is not UTF-8 it is repaired and flagged where all others are.
-        return b"\xff".join([part.encode() for part in re.split("[\ud800-\udfff]", value)])
+        # Bytes that were not UTF-8 are sent on, half a surrogate pair as such a byte: the reader repairs and flags all.
+        return _HALVES.sub("\udcff", value).encode("utf-8", "surrogateescape")
 
 
 def _id(value: Json) -> bytes:

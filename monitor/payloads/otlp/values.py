@@ -6,22 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from monitor.model.spans import Attributes, AttributeValue
 from monitor.payloads.otlp.schema import AnyValue, KeyValue
+from monitor.text.repair import decoded
 
 TEXT_REPAIRED = "text_repaired"
 
 
 def text(raw: bytes, flags: set[str]) -> str:
-    """Return `raw` as text; bytes that are not UTF-8 become U+FFFD, NULs go, and `flags` gets `text_repaired`.
-
-    PostgreSQL cannot hold NUL in text. SQLite can, and cuts the value there in some of its functions.
-    """
-    try:
-        read = raw.decode()
-    except UnicodeDecodeError:
-        read = raw.decode(errors="replace")
-        flags.add(TEXT_REPAIRED)
-    if "\0" in read:
-        read = read.replace("\0", "")
+    """Return `raw` as text; where something in it became U+FFFD, `flags` gets `text_repaired`."""
+    read, was_repaired = decoded(raw)
+    if was_repaired:
         flags.add(TEXT_REPAIRED)
     return read
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import orjson
 
 from monitor.errors import MalformedPayload
+from monitor.text.repair import decoded, repaired
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -31,20 +32,30 @@ def readable(record: bytes) -> Text:
     """
     record = record.removeprefix(_BOM).strip()
     try:
-        return Text(orjson.loads(record), record)
+        tree = orjson.loads(record)
     except orjson.JSONDecodeError as error:
         where = f"not JSON: line {error.lineno}, column {error.colno}"
+    else:
+        return _without_nul(Text(tree, record))
     # Python's own json writes NaN and lone surrogates, and an odd byte should not cost the turn around it.
     try:
-        tree = _strict(json.loads(record.decode("utf-8", "replace"), strict=False, parse_constant=lambda _: None))
+        tree = _strict(json.loads(decoded(record)[0], strict=False, parse_constant=lambda _: None))
         return Text(tree, orjson.dumps(tree), repaired=True)
     except (ValueError, TypeError, RecursionError):
         raise MalformedPayload(where, reason="not_json") from None
 
 
+def _without_nul(read: Text) -> Text:
+    """The only thing that strict JSON may say and databases cannot hold; it is always written as an escape."""
+    if b"\\u0000" not in read.record:
+        return read
+    tree = _strict(read.tree)
+    return read if tree == read.tree else Text(tree, orjson.dumps(tree), repaired=True)
+
+
 def _strict(value: object) -> object:
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return repaired(value)
     if isinstance(value, list):
         return [_strict(item) for item in value]
     if isinstance(value, dict):

@@ -175,7 +175,7 @@ def test_w14_partial_success(running: Running, payloads: Path) -> None:
 
 
 def test_w16_nul(running: Running, payloads: Path) -> None:
-    """NULs are removed from text, and the spans that held them flagged."""
+    """NULs become U+FFFD, and the spans that held them flagged."""
     body = (payloads / "W16-A.json").read_bytes()
     assert b"\\u0000" in body
     assert 200 == running.post(body, content_type="application/json").status

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.dialects import sqlite
 
-from monitor.store.columns import Count, Duration, Instant, Number, clean, json_text, label, microseconds
+from monitor.store.columns import Count, Duration, Instant, Number, json_text, label, microseconds
 
 DIALECT = sqlite.dialect()
 
@@ -43,27 +43,8 @@ def test_durations_round(duration: timedelta) -> None:
     assert duration == Duration().process_result_value(kept, DIALECT)
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00")))
-def test_clean_text_is_kept(text: str) -> None:
-    """Text that both databases take is left as it is."""
-    assert text == clean(text)
-
-
-@given(st.text(st.characters()))
-def test_any_text_is_kept(text: str) -> None:
-    """Whatever the text, both databases take what becomes of it, and cleaning again changes nothing."""
-    cleaned = clean(text)
-    assert "\x00" not in cleaned
-    assert cleaned == cleaned.encode().decode() == clean(cleaned)
-
-
-def test_surrogate_pair() -> None:
-    """Two surrogates that belong together become the character they stand for."""
-    assert clean("\ud83d\ude00 \ud83d") == "\U0001f600 \ufffd"
-
-
 def test_label() -> None:
-    """A label is clean and short enough for an index; it is cut after cleaning, never into half a character."""
+    """A label is repaired and short enough for an index; it is cut after repairing, never into half a character."""
     assert label("\x00" + "é" * 300) == "\ufffd" + "é" * 199
 
 

@@ -176,11 +176,11 @@ def test_text_that_is_not_utf8(make_request: MakeRequest) -> None:
 
 
 def test_nul_in_text(make_request: MakeRequest) -> None:
-    """A NUL, which PostgreSQL cannot hold, is removed and the span flagged."""
-    (fragment,) = split(make_request(1, text="page 1\0\fpage 2").SerializeToString()).fragments
+    """A NUL, which PostgreSQL cannot hold, becomes U+FFFD, which joins no words, and the span is flagged."""
+    (fragment,) = split(make_request(1, text="page 1\0page 2").SerializeToString()).fragments
     span = decode_otlp(fragment).spans[0]
 
-    assert ("page 1\fpage 2", {"text_repaired"}) == (span.attributes["input.value"], span.flags)
+    assert ("page 1\ufffdpage 2", {"text_repaired"}) == (span.attributes["input.value"], span.flags)
 
 
 def test_too_many_records() -> None:

@@ -24,9 +24,10 @@ GOOD = {
 
 
 def split(body: object) -> Split:
-    """Split a request, given as text or as what JSON text stands for."""
-    text = body if isinstance(body, str) else json.dumps(body)
-    return split_otlp(text.encode(), "traces", received_at=NOW, encoding="json")
+    """Split a request, given as bytes, as text or as what JSON text stands for."""
+    text = body if isinstance(body, str | bytes) else json.dumps(body)
+    raw = text if isinstance(text, bytes) else text.encode()
+    return split_otlp(raw, "traces", received_at=NOW, encoding="json")
 
 
 def request(*spans: object) -> Mapping[str, object]:
@@ -190,10 +191,19 @@ def test_half_a_surrogate_pair() -> None:
     assert ("12 \ufffd", {"text_repaired"}) == (span.name, span.flags)
 
 
+@pytest.mark.parametrize("raw", [b"caf\xe9", b"caf\xe2\x82", b"caf\xe2\x82 \\ud83d"])
+def test_text_that_is_not_utf8(raw: bytes) -> None:
+    """Bytes that are not UTF-8 read and are flagged as they are in protobuf; the other spans stay as they are."""
+    body = json.dumps(request(GOOD | {"name": "HERE"}, GOOD)).encode().replace(b"HERE", raw, 1)
+    odd, sound = decode_otlp(split(body).fragments[0]).spans
+    assert (raw.replace(b"\\ud83d", b"\xff").decode(errors="replace"), {"text_repaired"}) == (odd.name, odd.flags)
+    assert not sound.flags
+
+
 def test_nul_escape() -> None:
-    """A NUL written as an escape is removed, flagged."""
+    """A NUL written as an escape becomes U+FFFD, flagged."""
     span = read(name="a\0b")
-    assert ("ab", {"text_repaired"}) == (span.name, span.flags)
+    assert ("a\ufffdb", {"text_repaired"}) == (span.name, span.flags)
 
 
 def test_lists_of_resources() -> None:

@@ -214,17 +214,25 @@ def test_impossible_time_is_the_time_of_arrival(stamp: object) -> None:
         (b'\xef\xbb\xbf{"question": "q", "answer": "a"}\r\n', "q"),
         (b'{"question": "q\\ud83d", "answer": "a"}', "q\ufffd"),
         (b'{"question": "caf\xe9", "answer": "a"}', "caf\ufffd"),
+        (b'{"question": "page 1\\u0000page 2", "answer": "a"}', "page 1\ufffdpage 2"),
+        (b'{"question": "page 1\0page 2", "answer": "a"}', "page 1\ufffdpage 2"),
         (b'{"question": "q", "answer": "a", "context": [{"content": "c", "score": NaN}]}', "q"),
         (b'{"question": "q", "answer": NaN, "n": [1234567890123456789012345678901234567890]}', "q"),
         (b'{"question": "tab\there", "answer": "a"}', "tab\there"),
     ],
 )
 def test_sloppy_json(record: bytes, query: str) -> None:
-    """A byte order mark, half a surrogate pair, another encoding, NaN and raw control characters lose no turn."""
+    """A byte order mark, half a surrogate pair, another encoding, NUL, NaN and raw control characters lose no turn."""
     made = turn_fragment(record, origin="f:1", app="shop", received_at=NOW)
     (turn,) = decode_turns(made).turns
     assert query == turn.query
     assert ("text_repaired" in turn.flags) == (not record.startswith(b"\xef"))
+
+
+def test_escaped_backslash_before_zeros() -> None:
+    """Text that only looks like the escape of a NUL is kept as it is."""
+    (turn,) = turns({"question": "What does \\u0000 mean?", "answer": "a"})
+    assert ("What does \\u0000 mean?", frozenset()) == (turn.query, turn.flags)
 
 
 def test_deeply_nested_json_is_refused() -> None:
