@@ -7,6 +7,7 @@ Seeds are recorded requests (RAG_MONITOR_SHARED, else ../shared; without them, t
 
 import argparse
 import asyncio
+import base64
 import ctypes
 import gc
 import gzip
@@ -14,6 +15,7 @@ import itertools
 import json
 import os
 import random
+import re
 import resource
 import sys
 import tempfile
@@ -29,6 +31,8 @@ from pathlib import Path
 
 import orjson
 from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collectors.otlp_http import collector as otlp_http
@@ -112,24 +116,34 @@ def main() -> int:
 
 def decoders() -> Iterator[Decoder]:
     """Yield all but the one behind a socket."""
-    protobuf, as_json, logs, turns = seeds()
+    good = seeds()
+    protobuf, written = good.traces, good.traces_json
     yield Decoder("traces, protobuf", protobuf, mutated_bytes, lambda body: split(body, "traces", "protobuf"))
-    yield Decoder("logs, protobuf", logs, mutated_bytes, lambda body: split(body, "logs", "protobuf"))
-    yield Decoder("traces, JSON", as_json, mutated_json, lambda body: split(body, "traces", "json"))
-    yield Decoder(
-        "logs, JSON", as_json, mutated_json, lambda body: split(body.replace(b"Spans", b"Logs"), "logs", "json")
-    )
-    yield Decoder("traces, unlabelled", (*protobuf, *as_json), mutated_bytes, lambda body: split(body, "traces", None))
+    yield Decoder("logs, protobuf", good.logs, mutated_bytes, lambda body: split(body, "logs", "protobuf"))
+    yield Decoder("traces, JSON", written, mutated_json, lambda body: split(body, "traces", "json"))
+    yield Decoder("logs, JSON", good.logs_json, mutated_json, lambda body: split(body, "logs", "json"))
+    yield Decoder("traces, unlabelled", (*protobuf, *written), mutated_bytes, lambda body: split(body, "traces", None))
     yield Decoder("fragments", protobuf, mutated_bytes, lambda body: decode(fragment(body, "traces")))
     yield Decoder("assembly", protobuf, mutated_bytes, assembled)
-    yield Decoder("turns", turns, mutated_json, imported)
+    yield Decoder("turns", good.turns, mutated_json, imported)
     for coding, pack in (("gzip", gzip.compress), ("deflate", zlib.compress), ("zstd", zstd.compress)):
         packed = [pack(body) for body in protobuf[:40]]
         yield Decoder(coding, packed, mutated_bytes, lambda body, coding=coding: unpacked(body, coding, most=MOST))
 
 
-def seeds() -> tuple[tuple[bytes, ...], ...]:
-    """Return requests of traces as protobuf and as JSON, of logs as protobuf, and imported turns."""
+@dataclass(frozen=True, kw_only=True)
+class Seeds:
+    """Good bodies, of which the mutated ones are made; the first of each kind is the one that is read in between."""
+
+    traces: tuple[bytes, ...]
+    traces_json: tuple[bytes, ...]
+    logs: tuple[bytes, ...]
+    logs_json: tuple[bytes, ...]
+    turns: tuple[bytes, ...]
+
+
+def seeds() -> Seeds:
+    """Return what is recorded, and what the repository has: enough of each kind where nothing is recorded."""
     golden = ROOT / "tests" / "golden" / "otlp"
     recorded = [path for path in sorted(SHARED.glob("captures/*/*.pb")) if path.stat().st_size < LARGEST_SEED]
     traces = [path.read_bytes() for path in recorded if not path.name.endswith(".logs.pb")]
@@ -144,13 +158,39 @@ def seeds() -> tuple[tuple[bytes, ...], ...]:
         b'{"query": "a", "response": "b"}',
     ]
     pb = (golden / "turn.pb").read_bytes()
-    as_dict = MessageToDict(ExportTraceServiceRequest.FromString(pb))
-    return (
-        (*traces, pb),
-        (*written, (golden / "turn.json").read_bytes(), json.dumps(as_dict).encode()),
-        (*logs, pb),
-        tuple(turns),
+    return Seeds(
+        traces=(*traces, pb),
+        traces_json=(
+            *written,
+            (golden / "turn.json").read_bytes(),
+            otlp_json(ExportTraceServiceRequest.FromString(pb)),
+        ),
+        logs=(*logs, logs_of(pb).SerializeToString()),
+        logs_json=(otlp_json(logs_of(pb)),),
+        turns=tuple(turns),
     )
+
+
+def otlp_json(request: Message) -> bytes:
+    """Return a request as OTLP/JSON, whose ids are hexadecimal: protobuf's own JSON would write them in base 64."""
+
+    def id_of(found: re.Match[str]) -> str:
+        return f'"{found[1]}": "{base64.b64decode(found[2]).hex()}"'
+
+    return re.sub(r'"((?:trace|span|parentSpan)Id)": "([^"]*)"', id_of, json.dumps(MessageToDict(request))).encode()
+
+
+def logs_of(traces: bytes) -> ExportLogsServiceRequest:
+    """Return a request with a log record for each span of a request of traces: its name and its attributes."""
+    request = ExportLogsServiceRequest()
+    for sender in ExportTraceServiceRequest.FromString(traces).resource_spans:
+        logs = request.resource_logs.add(resource=sender.resource)
+        for scope in sender.scope_spans:
+            records = logs.scope_logs.add(scope=scope.scope).log_records
+            for span in scope.spans:
+                record = records.add(trace_id=span.trace_id, span_id=span.span_id, attributes=span.attributes)
+                record.time_unix_nano, record.body.string_value = span.start_time_unix_nano, span.name
+    return request
 
 
 def fuzz(decoder: Decoder, bodies: int, rng: random.Random) -> int:
@@ -335,10 +375,10 @@ def nested(depth: int, rng: random.Random) -> object:
 
 def mutated_requests(rng: random.Random) -> Iterator[tuple[bytes, bytes]]:
     """Yield heads and bodies of requests without end; some compressed, some of logs."""
-    protobuf, as_json, _, _ = seeds()
+    good = seeds()
     while True:
         as_text = rng.random() < 0.5
-        mutate, pool = (mutated_json, as_json) if as_text else (mutated_bytes, protobuf)
+        mutate, pool = (mutated_json, good.traces_json) if as_text else (mutated_bytes, good.traces)
         body = mutate(rng.choice(pool), rng)
         packed = rng.random() < 0.2
         head = request_head("traces" if rng.random() < 0.8 else "logs", "json" if as_text else "x-protobuf")
@@ -369,7 +409,7 @@ async def fuzz_http(bodies: int, rng: random.Random) -> int:
 
 async def fuzz_collector(requests: Iterable[tuple[bytes, bytes]], outcomes: Counter[str]) -> tuple[float, int]:
     """Return what CPU time the slowest of the requests took, and 1 when one was not answered as it must be, else 0."""
-    good, slowest = seeds()[0][0], 0.0
+    good, slowest = seeds().traces[0], 0.0
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         store = open_store(f"sqlite:///{folder}/fuzz.db")
         async with (
