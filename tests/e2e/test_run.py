@@ -221,13 +221,13 @@ def spans(command: Command) -> Counter[tuple[str, str]]:
 
 
 def test_stop_under_load_loses_nothing(rag_monitor: Command, quick: Path, start: Start) -> None:
-    """SIGTERM while exporters send ends with status 0 within seconds, and all that was acknowledged is there."""
+    """SIGTERM while exporters send ends with status 0 in the 30 s that Kubernetes waits, and nothing is lost."""
     monitor = start("-c", quick)
     with Load([exporter(monitor, "http"), exporter(monitor, "grpc")]) as load:
         wait_until(lambda: len(load.acknowledged) > 300, "spans to be acknowledged", seconds=30)
         began = time.monotonic()
         assert 0 == monitor.stop()
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 30
     assert "Traceback" not in monitor.text()
     stored = spans(rag_monitor)
     assert {1} == set(stored.values())

@@ -215,7 +215,7 @@ def test_hanging_server(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     judge_server.script(Step(hang=True))
     started = time.monotonic()
     assert TimedOut is type(_failure(new_judge(timeout=timedelta(seconds=0.3))))
-    assert 0.3 <= time.monotonic() - started < 5
+    assert 0.3 <= time.monotonic() - started
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_pause_beyond_patience(judge_server: JudgeServer, new_judge: Callable[..
 
     started = time.monotonic()
     error = asyncio.run(conversation())
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20, "waited for the 30 s that the server asked for"
     assert error.retry_after is not None
     assert timedelta(seconds=20) < error.retry_after <= timedelta(seconds=30)
     assert 1 == len(judge_server.asked)
