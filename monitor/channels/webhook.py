@@ -172,8 +172,8 @@ def body(alert: Alert, *, link: str) -> dict[str, object]:
         "rate_upper": regression.rate_upper,
         "baseline_rate": regression.baseline_rate,
         "null_rate": regression.null_rate,
-        "evidence": regression.evidence,
-        "threshold": regression.threshold,
+        "evidence": regression.evidence_log10,
+        "threshold": regression.threshold_log10,
         "promise": regression.promise,
         "judge_change": regression.judge_change,
     }

@@ -313,8 +313,8 @@ class _Replay:
             rate_upper=1.0,
             baseline_rate=owner.reference.rate,
             null_rate=owner.reference.null_rate,
-            evidence=owner.reading.log_evidence / math.log(10),
-            threshold=math.log10(owner.threshold),
+            evidence_log10=owner.reading.log_evidence / math.log(10),
+            threshold_log10=math.log10(owner.threshold),
             release=owner.release,
             promise=self._promise(owner.rule),
         )

@@ -225,8 +225,8 @@ def alert_line(alert: Alert) -> str:
             "upper": r.rate_upper,
             "baseline_rate": r.baseline_rate,
             "null_rate": r.null_rate,
-            "evidence_log10": r.evidence,
-            "threshold_log10": r.threshold,
+            "evidence_log10": r.evidence_log10,
+            "threshold_log10": r.threshold_log10,
             "promise": r.promise,
             "judge_change": r.judge_change,
         }

@@ -119,10 +119,10 @@ class Regression:
     baseline_rate: float
     null_rate: float
     """The rate up to which nothing is called a regression."""
-    evidence: float
-    """log10 of the evidence at detection."""
-    threshold: float
-    """log10 of the evidence needed."""
+    evidence_log10: float
+    """Evidence of the regression when it was detected, as a power of ten: 3 means 1,000."""
+    threshold_log10: float
+    """Evidence that an alert needed, likewise."""
     release: str = ""
     """The release that most of the turns since `began_at` ran on."""
     promise: str = ""

@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from monitor.store.columns import CleanText, Count, Duration, Instant, Label, Number, Position
 
-REVISION = "0006"
+REVISION = "0007"
 """The schema that this version of the program reads and writes."""
 
 metadata = MetaData(
@@ -309,8 +309,8 @@ alerts = Table(
     Column("rate_upper", Number, nullable=False),
     Column("baseline_rate", Number, nullable=False),
     Column("null_rate", Number, nullable=False),
-    Column("evidence", Number, nullable=False),
-    Column("threshold", Number, nullable=False),
+    Column("evidence_log10", Number, nullable=False),
+    Column("threshold_log10", Number, nullable=False),
     Column("release", Label, nullable=False),
     Column("promise", CleanText, nullable=False),
     Column("judge_change", CleanText, nullable=False, server_default=""),

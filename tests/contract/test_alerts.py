@@ -35,8 +35,8 @@ def alert(make: Make) -> Alert:
         rate_upper=0.3,
         baseline_rate=0.05,
         null_rate=0.055,
-        evidence=4.2,
-        threshold=3.1,
+        evidence_log10=4.2,
+        threshold_log10=3.1,
         release="1.1",
         promise="At most one false alarm a month.",
         judge_change="The judge changed 1 Mar 2026 04:00 UTC: m became n.",
@@ -76,8 +76,8 @@ def test_alert_reads_back(store: Store, alert: Alert) -> None:
 
 def test_infinite_evidence(store: Store, alert: Alert) -> None:
     """Evidence without bound is kept as the largest number there is."""
-    store.save_alerts([replace(alert, regression=replace(alert.regression, evidence=math.inf))], [])
-    assert [sys.float_info.max] == [a.regression.evidence for a in store.alerts()]
+    store.save_alerts([replace(alert, regression=replace(alert.regression, evidence_log10=math.inf))], [])
+    assert [sys.float_info.max] == [a.regression.evidence_log10 for a in store.alerts()]
 
 
 def test_alerts_newest_first(store: Store, alert: Alert) -> None:

@@ -88,8 +88,8 @@ def alert(state: AlertState = AlertState.FIRING, *, recovered_at: datetime | Non
         rate_upper=0.1512,
         baseline_rate=0.0205,
         null_rate=0.0312,
-        evidence=3.4,
-        threshold=1.6,
+        evidence_log10=3.4,
+        threshold_log10=1.6,
         release="1.5.0",
         promise="The promise.",
     )

@@ -37,8 +37,8 @@ def alert() -> Alert:
         rate_upper=0.35,
         baseline_rate=0.06,
         null_rate=0.09,
-        evidence=2.0,
-        threshold=1.3,
+        evidence_log10=2.0,
+        threshold_log10=1.3,
         release="2.0.0",
         promise="A promise.",
     )

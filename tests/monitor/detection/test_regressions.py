@@ -103,7 +103,7 @@ def test_a_doubled_rate_is_one_regression_with_its_onset_and_its_numbers() -> No
     assert regression.rate_upper - regression.rate_lower < 0.05
     assert 0.04 < regression.baseline_rate < regression.null_rate < 0.07
     assert regression.null_rate >= 1.1 * regression.baseline_rate
-    assert regression.evidence > regression.threshold > 2
+    assert regression.evidence_log10 > regression.threshold_log10 > 2
     assert "one false alarm in 30 days" in regression.promise
 
 
@@ -184,7 +184,7 @@ def test_more_series_need_more_evidence() -> None:
     windows = rows(steady(100) + steady(24, rate=0.15, seed=2))
     alone = one(found(windows, 124))
     shared = one(found(windows, 124, family=Family(whole=50, sliced=0, releases=False)))
-    assert shared.threshold == pytest.approx(alone.threshold + 1.69897, abs=1e-5)
+    assert shared.threshold_log10 == pytest.approx(alone.threshold_log10 + 1.69897, abs=1e-5)
     assert shared.detected_at >= alone.detected_at
 
 
@@ -276,7 +276,11 @@ def test_what_was_told_stays_told_when_late_verdicts_take_it_back() -> None:
     told = one(found(bad, 106))
     mended = rows(steady(130))
     still = one(found(mended, 107, told=told, baseline=FIRST))
-    assert (still.began_at, still.detected_at, still.evidence) == (told.began_at, told.detected_at, told.evidence)
+    assert (still.began_at, still.detected_at, still.evidence_log10) == (
+        told.began_at,
+        told.detected_at,
+        told.evidence_log10,
+    )
     over = one(found(mended, 130, told=told, baseline=FIRST))
     assert over.recovered_at is not None
     assert over.detected_at == told.detected_at

@@ -28,8 +28,8 @@ def alert(*, series: Series, recovered_at: datetime | None = None) -> Alert:
         rate_upper=0.26,
         baseline_rate=0.004,
         null_rate=0.01,
-        evidence=4,
-        threshold=3,
+        evidence_log10=4,
+        threshold_log10=3,
     )
     state = AlertState.FIRING if recovered_at is None else AlertState.RESOLVED
     return Alert(alert_id="a", fingerprint="f", state=state, regression=regression, pending_at=BEGAN)

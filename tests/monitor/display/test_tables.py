@@ -58,8 +58,8 @@ def alert(**changed: object) -> Alert:
         rate_upper=0.31,
         baseline_rate=0.05,
         null_rate=0.07,
-        evidence=5.0,
-        threshold=4.0,
+        evidence_log10=5.0,
+        threshold_log10=4.0,
     )
     made = Alert(
         alert_id="a1",

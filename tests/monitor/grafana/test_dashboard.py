@@ -198,7 +198,8 @@ def connection(postgres_url: str) -> Iterator[psycopg.Connection[tuple[Any, ...]
     database = Database(postgres_url, patience=timedelta(seconds=10))
     regression = Regression(
         series=SERIES, rule="release", began_at=START + 3 * HOUR, detected_at=START + 5 * HOUR, recovered_at=None,
-        rate=0.2, rate_lower=0.1, rate_upper=0.3, baseline_rate=0.05, null_rate=0.06, evidence=4, threshold=3,
+        rate=0.2, rate_lower=0.1, rate_upper=0.3, baseline_rate=0.05, null_rate=0.06,
+        evidence_log10=4, threshold_log10=3,
     )  # fmt: skip
     alert = Alert(
         alert_id="a", fingerprint="f", state=AlertState.FIRING, regression=regression, pending_at=START, firing_at=START

@@ -189,8 +189,8 @@ def alert(state: AlertState = AlertState.FIRING, *, recovered_at: datetime | Non
         rate_upper=0.15,
         baseline_rate=0.04,
         null_rate=0.05,
-        evidence=4.0,
-        threshold=3.2,
+        evidence_log10=4.0,
+        threshold_log10=3.2,
     )
     return Alert(alert_id="a" * 32, fingerprint="f" * 32, state=state, regression=regression, pending_at=NOW)
 

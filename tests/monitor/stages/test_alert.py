@@ -52,8 +52,8 @@ def pending(alert_id: str = "a1", *, recovered_at: datetime | None = None, at: d
         rate_upper=0.25,
         baseline_rate=0.05,
         null_rate=0.06,
-        evidence=4.0,
-        threshold=3.0,
+        evidence_log10=4.0,
+        threshold_log10=3.0,
     )
     return Alert(alert_id=alert_id, fingerprint="f1", state=AlertState.PENDING, regression=regression, pending_at=at)
 

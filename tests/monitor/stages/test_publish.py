@@ -45,8 +45,8 @@ def alert(alert_id: str = "a1", state: AlertState = AlertState.FIRING, *, at: da
         rate_upper=0.3,
         baseline_rate=0.05,
         null_rate=0.06,
-        evidence=4,
-        threshold=3,
+        evidence_log10=4,
+        threshold_log10=3,
     )
     return Alert(alert_id=alert_id, fingerprint="f", state=state, regression=regression, pending_at=at, firing_at=at)
 
