@@ -13,6 +13,7 @@ from datetime import timedelta
 from collectors.kafka.record import Reading
 from monitor.errors import Permanent
 from monitor.ports import Clock
+from monitor.text.timestamps import rfc3339
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class Status:
 
     def silent(self, servers: str, why: str = "") -> timedelta:
         """Note that `servers` did not answer; return for how long now."""
-        since = f"{self._answered_at:%Y-%m-%dT%H:%M:%SZ}"
+        since = rfc3339(self._answered_at.replace(microsecond=0))
         self.stand("broker", f"no answer from {servers} since {since}{': ' if why else ''}{why}")
         return self._silent_for()
 

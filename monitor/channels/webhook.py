@@ -40,6 +40,7 @@ from monitor.errors import ConfigError, Permanent, Retryable
 from monitor.model.trends import Alert, AlertState
 from monitor.ports import Channel
 from monitor.settings.tree import Duration, Section, secret
+from monitor.text.timestamps import rfc3339
 
 _AGAIN = frozenset({408, 425, 429})
 _SERVER_ERRORS = 500
@@ -164,9 +165,9 @@ def body(alert: Alert, *, link: str) -> dict[str, object]:
         "message": explanation(alert),
         "link": link.replace("{alert_id}", alert.alert_id),
         "labels": {**asdict(regression.series), "rule": regression.rule, "release": regression.release},
-        "began_at": _rfc3339(regression.began_at),
-        "detected_at": _rfc3339(regression.detected_at),
-        "resolved_at": _rfc3339(regression.recovered_at),
+        "began_at": rfc3339(regression.began_at),
+        "detected_at": rfc3339(regression.detected_at),
+        "resolved_at": None if regression.recovered_at is None else rfc3339(regression.recovered_at),
         "rate": regression.rate,
         "rate_lower": regression.rate_lower,
         "rate_upper": regression.rate_upper,
@@ -177,10 +178,6 @@ def body(alert: Alert, *, link: str) -> dict[str, object]:
         "promise": regression.promise,
         "judge_change": regression.judge_change,
     }
-
-
-def _rfc3339(at: datetime | None) -> str | None:
-    return None if at is None else at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _pause(header: str | None, now: datetime) -> timedelta | None:

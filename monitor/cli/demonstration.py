@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypedDict
 
@@ -32,6 +32,7 @@ from monitor.runtime.intake import Intake
 from monitor.settings.tree import Settings, validate
 from monitor.statistics.rates import Rate, wilson_rate
 from monitor.text.sentences import split
+from monitor.text.timestamps import parse_rfc3339, rfc3339
 
 _STRETCH = timedelta(hours=6)
 _RELEASED_AT = 0.5
@@ -175,7 +176,7 @@ async def demonstrate(
         detected_through: datetime | None = None
         while True:
             report = await _report(app)
-            until = datetime.fromisoformat(report["until"])
+            until = parse_rfc3339(report["until"])
             settling = until + settings.assemble.quiet + timedelta(seconds=1)
             driven = await drive(parts, now=settling, detected_through=detected_through)
             detected_through = driven.detected_through
@@ -198,12 +199,11 @@ def _cleared(folder: Path) -> Path:
 
 
 async def _start_app(scenario: Scenario, endpoint: str, truth: Path) -> asyncio.subprocess.Process:
-    start = scenario.start.astimezone(UTC).isoformat().replace("+00:00", "Z")
     return await asyncio.create_subprocess_exec(
         *(sys.executable, str(asset_dir("chat_app")), "--endpoint", endpoint, "--truth", str(truth), "--step"),
-        *("--start", start, "--days", str(scenario.days), "--turns-per-hour", str(scenario.turns_per_hour)),
-        *("--seed", str(scenario.seed), "--release-at", str(_RELEASED_AT)),
-        *("--stretch-hours", str(_STRETCH // timedelta(hours=1))),
+        *("--start", rfc3339(scenario.start), "--days", str(scenario.days)),
+        *("--turns-per-hour", str(scenario.turns_per_hour), "--seed", str(scenario.seed)),
+        *("--release-at", str(_RELEASED_AT), "--stretch-hours", str(_STRETCH // timedelta(hours=1))),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )

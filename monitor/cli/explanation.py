@@ -11,13 +11,14 @@ from enum import Enum
 import orjson
 
 from monitor.display.alert_text import one_line
-from monitor.display.tables import TrendRow, printable, rfc3339, trend_line, trend_rows
+from monitor.display.tables import TrendRow, printable, trend_line, trend_rows
 from monitor.errors import Rejected
 from monitor.model.spans import Span
 from monitor.model.turns import Outcome, Sampling, Turn, Unscored, judge_id
 from monitor.payloads.otlp.fragments import decode_otlp
 from monitor.settings.tree import LONGEST_WINDOW
 from monitor.stores import Store
+from monitor.text.timestamps import rfc3339
 
 _INDENT = "  "
 _TEXTS = frozenset(("query", "response", "ground_truth", "error"))

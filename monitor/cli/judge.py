@@ -21,7 +21,6 @@ from monitor.cli import judge_report
 from monitor.cli.options import CONFIG, FORMAT, STORE, examples, moment, open_store_of, settings_of
 from monitor.cli.output import FAILED
 from monitor.detection.judge_agreement import steadiness
-from monitor.display.tables import rfc3339
 from monitor.errors import ConfigError
 from monitor.judging.coded.lex5 import GroundednessProxy
 from monitor.judging.coded.registry import coded
@@ -40,6 +39,7 @@ from monitor.runtime.app import utc_now
 from monitor.runtime.build import build_judge, build_metrics, build_prices
 from monitor.settings.tree import Settings
 from monitor.store.sql_store import SqlStore
+from monitor.text.timestamps import rfc3339
 
 _WIDTH = 200
 _WEEK = timedelta(days=7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 
@@ -16,6 +16,7 @@ from monitor.runtime.app import utc_now
 from monitor.runtime.build import open_existing
 from monitor.settings.tree import Settings, duration, load
 from monitor.store.sql_store import SqlStore
+from monitor.text.timestamps import parse_rfc3339
 
 _DEFAULT_FILE = Path("rag-monitor.yaml")
 
@@ -80,7 +81,6 @@ def moment(text: str) -> datetime:
     except ValueError:
         pass
     try:
-        instant = datetime.fromisoformat(text)
+        return parse_rfc3339(text)
     except ValueError:
         raise ConfigError(f'--since: {text!r} is neither a time ("2026-03-01T00:00Z") nor an age ("2d")') from None
-    return instant.astimezone(UTC) if instant.tzinfo else instant.replace(tzinfo=UTC)

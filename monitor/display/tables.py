@@ -16,6 +16,7 @@ from monitor.model.spans import EPOCH
 from monitor.model.trends import Alert, Rollup, Sums
 from monitor.model.turns import FAILURES, Turn
 from monitor.statistics.rates import bounds, wilson_rate
+from monitor.text.timestamps import rfc3339
 
 _MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
 _WEEK = timedelta(weeks=1)
@@ -267,11 +268,6 @@ def printable(text: str) -> str:
     '\\x1b[31mred'
     """
     return "\n".join("\t".join(map(escaped, line.split("\t"))) for line in text.split("\n"))
-
-
-def rfc3339(moment: datetime) -> str:
-    """Return the instant as RFC 3339 in UTC, with microseconds where there are any."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def add_row(table: Table, *cells: str) -> None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judged_turn import ASKED_AT, judged_turn
+from judged_turn import judged_turn
 from rich.console import Console
 from rich.table import Table
 
@@ -17,7 +17,6 @@ from monitor.display.tables import (
     alert_line,
     alert_table,
     printable,
-    rfc3339,
     short,
     trend_line,
     trend_rows,
@@ -219,9 +218,3 @@ def test_short_text() -> None:
     """Text is cut to 60 characters on one line."""
     assert ("", "a b", "x" * 60) == (short(None), short(" a\n\tb "), short("x" * 60))
     assert "x" * 59 + "…" == short("x" * 61)
-
-
-def test_times_are_utc() -> None:
-    """Instants are RFC 3339 in UTC."""
-    assert "2026-03-04T10:00:00Z" == rfc3339(ASKED_AT.astimezone(tz=None))
-    assert "2026-03-04T10:00:00.000001Z" == rfc3339(ASKED_AT + timedelta(microseconds=1))
