@@ -16,14 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.statistics.bets import rate_meter
-from monitor.statistics.budget import release_threshold
 from monitor.statistics.meter import Meter, Watch
 from monitor.statistics.reference import rate_reference
 
 REFERENCE_HOURS = 168
 WATCHED_HOURS = 720
 QUIET_HOURS = {Watch.CONTINUOUS: 24, Watch.RELEASE: 0}
-THRESHOLDS = {Watch.CONTINUOUS: 8760.0, Watch.RELEASE: release_threshold()}
+THRESHOLDS = {Watch.CONTINUOUS: 8760.0, Watch.RELEASE: 1 / 0.05}
 BOUNDS = {Watch.CONTINUOUS: WATCHED_HOURS / 8760, Watch.RELEASE: 0.05}
 EXPECTED_RUNS = 3000
 DELAY_RUNS = 3

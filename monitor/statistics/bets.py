@@ -1,4 +1,4 @@
-"""A reference and a threshold -> the bets of an evidence meter, for defect rates, for scores and for strata.
+"""A reference and a threshold -> the bets of an evidence meter, for defect rates and for scores.
 
 A bet's log factor is linear in the counts of an hour and divided by the dispersion; with mean at most 1 per turn at
 the null rate it keeps that mean when tempered so (Jensen).
@@ -20,17 +20,19 @@ _LARGEST_STAKE = 0.9
 
 def rate_meter(reference: Reference, *, watch: Watch, threshold: float) -> Meter:
     """Return the meter of (scored, defects) hours against a `rate_reference`; see `budget` for thresholds."""
-    return _odds_meter(reference, (reference.null_rate,), watch=watch, threshold=threshold)
-
-
-def strata_meter(reference: Reference, *, watch: Watch, threshold: float) -> Meter:
-    """Return the meter of hours split into strata against a `strata_reference`.
-
-    An hour is compared with what the null expects of its own mix of strata (risk-adjusted CUSUM: Steiner et al. 2000).
-    """
-    lift = reference.null_rate / reference.rate
-    nulls = tuple(min(1.0, rate * lift) for rate in reference.strata)
-    return _odds_meter(reference, nulls, watch=watch, threshold=threshold)
+    null = reference.null_rate
+    return Meter(
+        watch=watch,
+        log_threshold=_log_threshold(reference, threshold),
+        null_rate=null,
+        dispersion=reference.dispersion,
+        factors=tuple(
+            (-math.log1p((odds - 1) * null) / reference.dispersion, math.log(odds) / reference.dispersion)
+            for odds in ODDS_RATIOS
+        ),
+        turns=(1.0, 0.0),
+        badness=(0.0, 1.0),
+    )
 
 
 def score_meter(reference: Reference, *, watch: Watch, threshold: float) -> Meter:
@@ -52,27 +54,6 @@ def score_meter(reference: Reference, *, watch: Watch, threshold: float) -> Mete
         ),
         turns=(1.0,) * len(BADNESS),
         badness=BADNESS,
-        nulls=(null,) * len(BADNESS),
-    )
-
-
-def _odds_meter(reference: Reference, nulls: tuple[float, ...], *, watch: Watch, threshold: float) -> Meter:
-    return Meter(
-        watch=watch,
-        log_threshold=_log_threshold(reference, threshold),
-        null_rate=reference.null_rate,
-        dispersion=reference.dispersion,
-        factors=tuple(
-            tuple(
-                factor / reference.dispersion
-                for null in nulls
-                for factor in (-math.log1p((odds - 1) * null), math.log(odds))
-            )
-            for odds in ODDS_RATIOS
-        ),
-        turns=(1.0, 0.0) * len(nulls),
-        badness=(0.0, 1.0) * len(nulls),
-        nulls=tuple(null for null in nulls for _ in range(2)),
     )
 
 

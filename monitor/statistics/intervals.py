@@ -1,4 +1,4 @@
-"""Confidence limits of one proportion: Wilson, Clopper-Pearson, and the beta quantile beneath them.
+"""Confidence limits of one proportion: Wilson, Clopper-Pearson's upper one, and the beta quantile beneath it.
 
 Counts may be fractional, so effective counts of weighted turns are welcome. Impossible input raises ValueError; no
 limit is ever NaN or outside [0, 1].
@@ -31,7 +31,7 @@ def normal_quantile(probability: float) -> float:
 def wilson(share: float, size: float, *, confidence: float = 0.95) -> tuple[float, float]:
     """Return the two-sided Wilson score limits of a share observed in `size` turns (Wilson 1927).
 
-    `size` may be an effective size, and infinite when every turn was scored; the limits are then the share itself.
+    `size` may be an effective size.
 
     >>> tuple(round(limit, 4) for limit in wilson(0.0, 80))
     (0.0, 0.0458)
@@ -49,21 +49,10 @@ def wilson(share: float, size: float, *, confidence: float = 0.95) -> tuple[floa
     return lower, upper
 
 
-def clopper_pearson(defects: float, scored: float, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the two-sided exact limits of a proportion (Clopper and Pearson 1934).
-
-    >>> tuple(round(limit, 4) for limit in clopper_pearson(3, 500))
-    (0.0012, 0.0174)
-    """
-    one_sided = (1 + _checked(confidence)) / 2
-    return (
-        clopper_pearson_lower(defects, scored, confidence=one_sided),
-        clopper_pearson_upper(defects, scored, confidence=one_sided),
-    )
-
-
 def clopper_pearson_upper(defects: float, scored: float, *, confidence: float) -> float:
     """Return the one-sided exact upper limit: the `confidence` quantile of Beta(defects + 1, scored - defects).
+
+    Source: Clopper and Pearson 1934.
 
     >>> round(clopper_pearson_upper(0, 5000, confidence=0.90), 10)
     0.000460411
@@ -74,20 +63,6 @@ def clopper_pearson_upper(defects: float, scored: float, *, confidence: float) -
     if defects == 0:
         return -math.expm1(math.log1p(-_checked(confidence)) / scored)
     return beta_quantile(confidence, defects + 1, b=scored - defects)
-
-
-def clopper_pearson_lower(defects: float, scored: float, *, confidence: float) -> float:
-    """Return the one-sided exact lower limit, which mirrors the upper limit of the turns without a defect.
-
-    >>> round(clopper_pearson_lower(5000, 5000, confidence=0.90), 10)
-    0.999539589
-    """
-    _check_counts(defects, scored)
-    if defects < _TINY:
-        return 0.0
-    if defects == scored:
-        return math.exp(math.log1p(-_checked(confidence)) / scored)
-    return beta_quantile(1 - _checked(confidence), defects, b=scored - defects + 1)
 
 
 def beta_quantile(probability: float, a: float, *, b: float) -> float:

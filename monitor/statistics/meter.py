@@ -7,7 +7,7 @@ release watch stakes once, at the deployment: a false alarm ever with a chance o
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from operator import add, mul
@@ -41,8 +41,6 @@ class Mark:
     scored: float
     defects: float
     """Defects, or summed badness of scores."""
-    expected: float
-    """Defects expected at the null rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +89,6 @@ class Reading:
         mark = self._rise()
         return mark.hour if mark else None
 
-    @property
-    def rate_since_onset(self) -> float | None:
-        """Defects over scored turns since the onset, or mean badness of scores; None without a rise."""
-        mark = self._rise()
-        return (self.total.defects - mark.defects) / (self.total.scored - mark.scored) if mark else None
-
     def _rise(self) -> Mark | None:
         if self.incident:
             return self.incident.onset
@@ -119,12 +111,10 @@ class Meter:
     """Turns that each count of an hour counts."""
     badness: tuple[float, ...]
     """Defects that each count of an hour counts."""
-    nulls: tuple[float, ...]
-    """Null rate of the turns behind each count of an hour."""
 
     def start(self) -> Reading:
         """Return the reading before the first hour."""
-        nothing = Mark(0, 0.0, 0.0, 0.0)
+        nothing = Mark(0, 0.0, 0.0)
         return Reading(
             total=nothing,
             log_evidence=-math.inf,
@@ -137,15 +127,6 @@ class Meter:
             onsets=(nothing,) * len(self.factors),
             recoveries=(),
         )
-
-    def replay(self, hours: Iterable[Sequence[float]], *, after: Reading | None = None) -> tuple[Reading, ...]:
-        """Return the reading after each hour, oldest first, going on from `after` or else from the start."""
-        reading = after or self.start()
-        readings = []
-        for hour in hours:
-            reading = self.advance(reading, hour)
-            readings.append(reading)
-        return tuple(readings)
 
     def advance(self, reading: Reading, hour: Sequence[float]) -> Reading:
         """Return the reading after one more hour; an hour without scored turns changes no evidence.
@@ -167,54 +148,52 @@ class Meter:
         if len(hour) != len(self.turns) or not 0 <= defects <= scored < math.inf or min(hour) < 0:
             allowed = f"{len(self.turns)} counts, none below 0, no more defects than turns"
             raise ValueError(f"evidence meter: hour {total.hour} counts {hour}; allowed: {allowed}")
-        expected = sum(map(mul, self.nulls, map(mul, self.turns, hour)))
-        return Mark(total.hour + 1, total.scored + scored, total.defects + defects, total.expected + expected)
+        return Mark(total.hour + 1, total.scored + scored, total.defects + defects)
 
     def _bet(self, reading: Reading, hour: Sequence[float], total: Mark) -> Reading:
         logs = [sum(map(mul, factors, hour)) for factors in self.factors]
         stakes = map(_log_one_plus, reading.bets) if self.watch is Watch.CONTINUOUS else reading.bets
         bets = tuple(map(add, stakes, logs))
-        before = reading.total
         onsets = zip(reading.excursions, reading.onsets, strict=True)
-        return Reading(
+        return replace(
+            reading,
             total=total,
             log_evidence=_log_mean(bets),
             fired=False,
             resolved=False,
-            incident=reading.incident,
-            log_all_clear=reading.log_all_clear,
             bets=bets,
-            excursions=tuple([max(held, 0.0) + log for held, log in zip(reading.excursions, logs, strict=True)]),
-            onsets=tuple([mark if held > 0 else before for held, mark in onsets]),
-            recoveries=reading.recoveries,
+            excursions=tuple([max(height, 0.0) + log for height, log in zip(reading.excursions, logs, strict=True)]),
+            onsets=tuple([mark if height > 0 else reading.total for height, mark in onsets]),
         )
 
     def _fire(self, reading: Reading) -> Reading:
         onset = reading.onsets[reading.excursions.index(max(reading.excursions))]
         defects = reading.total.defects - onset.defects
-        ratio = defects / (reading.total.expected - onset.expected)
-        lift = min(max(math.sqrt(ratio), _LEAST_LIFT), _MOST_LIFT)
+        rate = defects / (reading.total.scored - onset.scored)
+        lift = min(max(math.sqrt(rate / self.null_rate), _LEAST_LIFT), _MOST_LIFT)
+        line = min(1.0, self.null_rate * lift)
         incident = Incident(
             hour=reading.total.hour - 1,
             onset=onset,
-            rate=defects / (reading.total.scored - onset.scored),
-            resolve_line=min(1.0, self.null_rate * lift),
-            reliefs=tuple(self._relief(recovery, lift) for recovery in RECOVERIES),
+            rate=rate,
+            resolve_line=line,
+            reliefs=tuple(self._relief(recovery, line) for recovery in RECOVERIES),
         )
         return replace(reading, fired=True, incident=incident, recoveries=(-math.inf,) * len(RECOVERIES))
 
-    def _relief(self, recovery: float, lift: float) -> tuple[float, ...]:
+    def _relief(self, recovery: float, line: float) -> tuple[float, ...]:
+        """Return the log factor of one bet on a fall below `line`, per count of an hour."""
         fall = 1 - recovery
         return tuple(
-            (math.log1p(-fall * badness) - turns * math.log1p(-fall * min(1.0, null * lift))) / self.dispersion
-            for turns, badness, null in zip(self.turns, self.badness, self.nulls, strict=True)
+            (math.log1p(-fall * badness) - turns * math.log1p(-fall * line)) / self.dispersion
+            for turns, badness in zip(self.turns, self.badness, strict=True)
         )
 
     def _relieve(self, reading: Reading, hour: Sequence[float]) -> Reading:
         reliefs = reading.incident.reliefs if reading.incident else ()
         recoveries = tuple(
-            _log_one_plus(held) + sum(map(mul, relief, hour))
-            for held, relief in zip(reading.recoveries, reliefs, strict=True)
+            _log_one_plus(bet) + sum(map(mul, relief, hour))
+            for bet, relief in zip(reading.recoveries, reliefs, strict=True)
         )
         log_all_clear = _log_mean(recoveries)
         if log_all_clear < _LOG_RESOLVE:

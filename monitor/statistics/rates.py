@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from monitor.statistics.intervals import clopper_pearson, wilson
+from monitor.statistics.intervals import wilson
 
 _ROUNDING = 1e-9
-_FEW_DEFECTS = 3.0
 
 
 class ScoredSums(Protocol):
@@ -62,12 +61,7 @@ class Rate:
     scored: int
     """Turns scored, whatever their weights."""
     n_eff: float
-    """Equally weighted turns that would give the same precision; infinite when every turn was scored."""
-
-    @property
-    def sparse(self) -> bool:
-        """Whether fewer than 3 effective defects were seen: there a 95 % interval covers as little as 91 %."""
-        return self.n_eff < math.inf and self.n_eff * self.value < _FEW_DEFECTS
+    """Equally weighted turns that would give the same precision."""
 
 
 def merge(rows: Iterable[ScoredSums]) -> Sums:
@@ -95,40 +89,6 @@ def wilson_rate(sums: ScoredSums, *, confidence: float = 0.95) -> Rate | None:
         return None
     n_eff = sums.sw / _spread(sums)
     lower, upper = wilson(_share(sums), n_eff, confidence=confidence)
-    return Rate(_share(sums), lower, upper, confidence, sums.n, n_eff)
-
-
-def descriptive_rate(sums: ScoredSums, *, confidence: float = 0.95) -> Rate | None:
-    """Return the rate of a chart bar: which share of *these* turns was defective; None where nothing was scored.
-
-    The variance is multiplied by the share not scored (finite population correction), so an hour in which every turn
-    was scored has no doubt left. Do not decide by it. Weights must be inverse inclusion probabilities, so at least 1.
-
-    >>> descriptive_rate(Sums(100, 100.0, 100.0, 4.0, 4.0)).upper
-    0.04
-    """
-    if _empty(sums):
-        return None
-    if sums.sw < sums.n * (1 - _ROUNDING):
-        raise ValueError(f"descriptive rate: {sums.sw} turns stand behind {sums.n} scored; allowed: as many or more")
-    spread = _spread(sums) - 1
-    n_eff = sums.sw / spread if spread > _ROUNDING else math.inf
-    lower, upper = wilson(_share(sums), n_eff, confidence=confidence)
-    return Rate(_share(sums), lower, upper, confidence, sums.n, n_eff)
-
-
-def exact_rate(sums: ScoredSums, *, confidence: float = 0.95) -> Rate | None:
-    """Return the rate of a safety metric, with Clopper-Pearson limits; None where nothing was scored.
-
-    Wider than Wilson: with equal weights no true rate is missed more often than stated.
-
-    >>> round(exact_rate(Sums(80, 400.0, 2000.0, 0.0, 0.0)).upper, 4)
-    0.0451
-    """
-    if _empty(sums):
-        return None
-    n_eff = sums.sw / _spread(sums)
-    lower, upper = clopper_pearson(_share(sums) * n_eff, n_eff, confidence=confidence)
     return Rate(_share(sums), lower, upper, confidence, sums.n, n_eff)
 
 

@@ -5,12 +5,12 @@ Dispersion is how much more the reference's blocks scatter than independent turn
 sessions, bad hours and unequal weights in one number.
 
 An hour is a tuple of additive counts, oldest first, with zeros for an hour in which nothing was scored:
-(scored, defects) for a rate, five counts for scores 1 to 5, (scored, defects) of each stratum in turn for strata.
+(scored, defects) for a rate, five counts for scores 1 to 5.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import mul
 
 from monitor.statistics.intervals import clopper_pearson_upper, normal_quantile
@@ -42,8 +42,6 @@ class Reference:
     """The highest rate that counts as no change; the promise on false alarms holds up to here."""
     deviation: float
     """Standard deviation of one turn's badness."""
-    strata: tuple[float, ...] = ()
-    """Rate of each stratum, for strata."""
 
 
 def dispersion(scatter: Sequence[tuple[float, float, float]]) -> float:
@@ -74,17 +72,13 @@ def rate_scatter(hours: Sequence[Sequence[float]], *, rate: float) -> tuple[tupl
     return tuple((defects, scored * rate, scored * rate * (1 - rate)) for scored, defects in hours)
 
 
-def rate_reference(
-    hours: Sequence[Sequence[float]], *, minimum_effect: float = MINIMUM_EFFECT, least_rise: float = 0.0
-) -> Reference | None:
+def rate_reference(hours: Sequence[Sequence[float]], *, minimum_effect: float = MINIMUM_EFFECT) -> Reference | None:
     """Return the reference of (scored, defects) hours; None where nothing was scored.
-
-    `least_rise` is an absolute rise that counts as no change, for very small rates.
 
     >>> round(rate_reference([(100, 2)] * 168).null_rate, 5)
     0.02203
     """
-    scored, defects = _totals(hours)
+    scored, defects = (math.fsum(column) for column in zip(*hours, strict=True)) if hours else (0.0, 0.0)
     if scored == 0:
         return None
     rate = _shrunk(scored, defects)
@@ -93,7 +87,6 @@ def rate_reference(
         defects,
         dispersion_ratio=dispersion(rate_scatter(hours, rate=rate)),
         minimum_effect=minimum_effect,
-        least_rise=least_rise,
     )
 
 
@@ -103,7 +96,6 @@ def pinned_reference(
     *,
     dispersion_ratio: float,
     minimum_effect: float = MINIMUM_EFFECT,
-    least_rise: float = 0.0,
 ) -> Reference:
     """Return the reference of stored totals whose dispersion was measured before.
 
@@ -120,13 +112,13 @@ def pinned_reference(
         rate=rate,
         dispersion=dispersion_ratio,
         upper=upper,
-        null_rate=_null(rate, upper, minimum_effect, least_rise),
+        null_rate=_null(rate, upper, minimum_effect),
         deviation=math.sqrt(rate * (1 - rate)),
     )
 
 
 def score_reference(
-    histograms: Sequence[Sequence[float]], *, minimum_effect: float = MINIMUM_EFFECT, least_rise: float = 0.0
+    histograms: Sequence[Sequence[float]], *, minimum_effect: float = MINIMUM_EFFECT
 ) -> Reference | None:
     """Return the reference of hourly histograms of scores 1 to 5; None where nothing was scored.
 
@@ -153,53 +145,16 @@ def score_reference(
         rate=rate,
         dispersion=ratio,
         upper=upper,
-        null_rate=_null(rate, upper, minimum_effect, least_rise),
+        null_rate=_null(rate, upper, minimum_effect),
         deviation=math.sqrt(variance),
     )
-
-
-def strata_reference(
-    hours: Sequence[Sequence[float]], *, minimum_effect: float = MINIMUM_EFFECT, least_rise: float = 0.0
-) -> Reference | None:
-    """Return the reference of hours split into strata; None where nothing was scored.
-
-    Each stratum keeps its own rate, so a shift of traffic between strata is no change (Steiner et al. 2000). A
-    stratum's rate is shrunk towards the whole by one expected defect.
-
-    >>> tuple(round(rate, 3) for rate in strata_reference([(50, 0.5, 50, 2.5)] * 168).strata)
-    (0.01, 0.05)
-    """
-    columns = [math.fsum(column) for column in zip(*hours, strict=True)]
-    scored_of, defects_of = columns[0::2], columns[1::2]
-    scored, defects = math.fsum(scored_of), math.fsum(defects_of)
-    if scored == 0:
-        return None
-    rate = _shrunk(scored, defects)
-    strata = tuple((bad + 1) / (total + 1 / rate) for total, bad in zip(scored_of, defects_of, strict=True))
-    scatter = []
-    for hour in hours:
-        expected = sum(map(mul, hour[0::2], strata))
-        variance = sum(total * p * (1 - p) for total, p in zip(hour[0::2], strata, strict=True))
-        scatter.append((sum(hour[1::2]), expected, variance))
-    pooled = pinned_reference(
-        scored,
-        defects,
-        dispersion_ratio=dispersion(scatter),
-        minimum_effect=minimum_effect,
-        least_rise=least_rise,
-    )
-    return replace(pooled, strata=strata)
-
-
-def _totals(hours: Sequence[Sequence[float]]) -> tuple[float, float]:
-    return math.fsum(scored for scored, _ in hours), math.fsum(defects for _, defects in hours)
 
 
 def _shrunk(scored: float, defects: float) -> float:
     return (defects + 0.5) / (scored + 1)
 
 
-def _null(rate: float, upper: float, minimum_effect: float, least_rise: float) -> float:
-    if minimum_effect < 0 or least_rise < 0:
-        raise ValueError(f"reference: minimum effect is {minimum_effect}, least rise {least_rise}; allowed: at least 0")
-    return min(1.0, max(upper, (1 + minimum_effect) * rate, rate + least_rise))
+def _null(rate: float, upper: float, minimum_effect: float) -> float:
+    if minimum_effect < 0:
+        raise ValueError(f"reference: minimum effect is {minimum_effect}; allowed: at least 0")
+    return min(1.0, max(upper, (1 + minimum_effect) * rate))

@@ -1,14 +1,16 @@
-"""The bets of rate, score and strata meters."""
+"""The bets of rate and score meters."""
 
 import math
+from collections.abc import Sequence
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.statistics.bets import rate_meter, score_meter, strata_meter
-from monitor.statistics.meter import Meter, Watch
-from monitor.statistics.reference import BADNESS, pinned_reference, rate_reference, score_reference, strata_reference
+from monitor.statistics.bets import rate_meter, score_meter
+from monitor.statistics.meter import Meter, Reading, Watch
+from monitor.statistics.reference import BADNESS, pinned_reference, rate_reference, score_reference
 
 DISPERSIONS = st.floats(1, 20)
 
@@ -16,6 +18,12 @@ DISPERSIONS = st.floats(1, 20)
 def mean_factor(factors: tuple[float, ...], chances: tuple[float, ...]) -> float:
     """Return the mean of a bet over one turn that adds 1 to one of the counts."""
     return sum(chance * math.exp(factor) for chance, factor in zip(chances, factors, strict=True))
+
+
+def replay(meter: Meter, hours: Sequence[Sequence[float]]) -> list[Reading]:
+    """Return the reading after each hour."""
+    readings = list(accumulate(hours, meter.advance, initial=meter.start()))
+    return readings[1:]
 
 
 @given(defects=st.floats(0, 1000), dispersion=DISPERSIONS)
@@ -37,7 +45,7 @@ def test_no_recovery_bet_wins_at_the_resolve_line(rate: float, dispersion: float
     meter = rate_meter(
         pinned_reference(10_000, 10_000 * rate, dispersion_ratio=dispersion), watch=Watch.CONTINUOUS, threshold=2
     )
-    readings = meter.replay([(1000, 1000)] * 50)
+    readings = replay(meter, [(1000, 1000)] * 50)
     incident = next(reading.incident for reading in readings if reading.fired)
     assert incident is not None
     for per_turn, per_defect in incident.reliefs:
@@ -69,7 +77,7 @@ def test_falling_scores_alarm_and_recover() -> None:
     reference = score_reference([good] * 168)
     assert reference is not None
     meter = score_meter(reference, watch=Watch.CONTINUOUS, threshold=8760)
-    readings = meter.replay([*[good] * 24, *[poor] * 24, *[good] * 48])
+    readings = replay(meter, [*[good] * 24, *[poor] * 24, *[good] * 48])
     fired = [i for i, reading in enumerate(readings) if reading.fired]
     resolved = [i for i, reading in enumerate(readings) if reading.resolved]
     assert len(fired) == len(resolved) == 1
@@ -90,50 +98,14 @@ def test_scores_of_one_and_five_bet_like_a_rate() -> None:
     assert rates.null_rate == pytest.approx(scores.null_rate, rel=0.01)
 
 
-def test_one_stratum_is_a_rate() -> None:
-    """A single stratum reads its hours like a rate meter, but for the shrinkage of its rate."""
-    hours = [(1000, 20)] * 168
-    stratified, plain = strata_reference(hours), rate_reference(hours)
-    assert stratified
-    assert plain
-    ours = strata_meter(stratified, watch=Watch.RELEASE, threshold=20).replay([(1000, 30)] * 5)
-    theirs = rate_meter(plain, watch=Watch.RELEASE, threshold=20).replay([(1000, 30)] * 5)
-    assert ours[-1].log_evidence == pytest.approx(theirs[-1].log_evidence, abs=0.1)
-
-
-def strata_and_pooled(now: tuple[float, ...]) -> tuple[bool, bool]:
-    """Return whether 48 hours like `now` alarm the strata meter, and the meter of the whole."""
-    then = (500, 5, 500, 25)
-    stratified = strata_reference([then] * 168)
-    pooled = rate_reference([(then[0] + then[2], then[1] + then[3])] * 168)
-    assert stratified
-    assert pooled
-    meters: tuple[tuple[Meter, tuple[float, ...]], ...] = (
-        (strata_meter(stratified, watch=Watch.CONTINUOUS, threshold=8760), now),
-        (rate_meter(pooled, watch=Watch.CONTINUOUS, threshold=8760), (now[0] + now[2], now[1] + now[3])),
-    )
-    strata, whole = (any(reading.fired for reading in meter.replay([hour] * 48)) for meter, hour in meters)
-    return strata, whole
-
-
-def test_a_shift_of_the_mix_is_no_regression() -> None:
-    """Traffic that moves to the worse slice alarms the whole but not the strata."""
-    assert strata_and_pooled((200, 2, 800, 40)) == (False, True)
-
-
-def test_a_shift_of_the_mix_hides_no_regression() -> None:
-    """Slices that both get worse alarm the strata while a better mix hides it from the whole."""
-    assert strata_and_pooled((875, 13.125, 125, 9.375)) == (True, False)
-
-
 @pytest.mark.parametrize("watch", Watch)
 def test_a_reference_of_defects_alone_never_alarms(watch: Watch) -> None:
     """Where the null rate is 1 nothing can be worse, for rates and for scores."""
     rates, scores = rate_reference([(100, 100)] * 48), score_reference([(100, 0, 0, 0, 0)] * 48)
     assert rates
     assert scores
-    rate_readings = rate_meter(rates, watch=watch, threshold=20).replay([(100, 100)] * 100)
-    score_readings = score_meter(scores, watch=watch, threshold=20).replay([(100, 0, 0, 0, 0)] * 100)
+    rate_readings = replay(rate_meter(rates, watch=watch, threshold=20), [(100, 100)] * 100)
+    score_readings = replay(score_meter(scores, watch=watch, threshold=20), [(100, 0, 0, 0, 0)] * 100)
     assert not any(reading.fired for reading in (*rate_readings, *score_readings))
 
 

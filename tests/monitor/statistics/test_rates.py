@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.model.trends import Sums as WindowSums
-from monitor.statistics.intervals import clopper_pearson, wilson
-from monitor.statistics.rates import Sums, descriptive_rate, effective_counts, exact_rate, merge, wilson_rate
+from monitor.statistics.intervals import wilson
+from monitor.statistics.rates import Sums, effective_counts, merge, wilson_rate
 
 TURNS = st.lists(st.tuples(st.floats(1, 100), st.booleans()), min_size=1, max_size=60)
 NOTHING = Sums(0, 0.0, 0.0, 0.0, 0.0)
@@ -63,52 +63,16 @@ def test_equal_weights(scored: int, share: float, weight: float) -> None:
 
 @given(turns=TURNS)
 def test_limits_hold_the_rate(turns: list[tuple[float, bool]]) -> None:
-    """Every kind of limits lies in [0, 1] around the rate; the descriptive ones are the narrowest."""
-    sums = sums_of(turns)
-    deciding, describing, exact = wilson_rate(sums), descriptive_rate(sums), exact_rate(sums)
-    assert deciding
-    assert describing
-    assert exact
-    for rate in (deciding, describing, exact):
-        assert 0 <= rate.lower <= rate.value <= rate.upper <= 1
-    assert describing.upper - describing.lower <= deciding.upper - deciding.lower + 1e-12
+    """The limits lie in [0, 1] around the rate."""
+    rate = wilson_rate(sums_of(turns))
+    assert rate
+    assert 0 <= rate.lower <= rate.value <= rate.upper <= 1
 
 
 def test_nothing_scored() -> None:
     """Without scored turns there is no rate, rather than a rate of zero."""
-    assert [wilson_rate(NOTHING), descriptive_rate(NOTHING), exact_rate(NOTHING)] == [None, None, None]
+    assert wilson_rate(NOTHING) is None
     assert effective_counts(NOTHING) == (0.0, 0.0)
-
-
-def test_exact_limits_of_plain_counts() -> None:
-    """With equal weights the safety limits are Clopper and Pearson's."""
-    rate = exact_rate(Sums(200, 200.0, 200.0, 3.0, 3.0))
-    assert rate is not None
-    assert clopper_pearson(3, 200) == pytest.approx((rate.lower, rate.upper), rel=1e-12)
-
-
-def test_everything_scored() -> None:
-    """A window in which every turn was scored has no doubt left, and is not called sparse."""
-    rate = descriptive_rate(Sums(50, 50.0, 50.0, 1.0, 1.0))
-    assert rate is not None
-    assert (rate.lower, rate.value, rate.upper, rate.n_eff, rate.sparse) == (0.02, 0.02, 0.02, math.inf, False)
-
-
-def test_half_scored() -> None:
-    """Scoring half of the turns halves the variance: the effective size doubles."""
-    sums = Sums(100, 200.0, 400.0, 10.0, 20.0)
-    deciding, describing = wilson_rate(sums), descriptive_rate(sums)
-    assert deciding
-    assert describing
-    assert 2 * deciding.n_eff == pytest.approx(describing.n_eff, rel=1e-12)
-
-
-@pytest.mark.parametrize(("defects", "sparse"), [(0, True), (2, True), (3, False), (50, False)])
-def test_few_defects_are_flagged(defects: int, *, sparse: bool) -> None:
-    """A cell with fewer than three defects says so."""
-    rate = wilson_rate(Sums(100, 100.0, 100.0, float(defects), float(defects)))
-    assert rate is not None
-    assert sparse == rate.sparse
 
 
 def test_window_sums_are_read_as_they_are() -> None:
@@ -143,12 +107,6 @@ def test_impossible_sums(sums: Sums) -> None:
     """Sums that no turns can have are refused."""
     with pytest.raises(ValueError, match="no turns have"):
         wilson_rate(sums)
-
-
-def test_description_needs_inverse_probabilities() -> None:
-    """Weights below 1 stand for fewer turns than were scored, so they cannot describe the window."""
-    with pytest.raises(ValueError, match="stand behind"):
-        descriptive_rate(Sums(10, 5.0, 2.5, 0.5, 0.25))
 
 
 def test_coverage_under_unequal_weights(rng: random.Random) -> None:

@@ -15,7 +15,6 @@ from monitor.statistics.reference import (
     rate_reference,
     rate_scatter,
     score_reference,
-    strata_reference,
 )
 
 HOURS = st.lists(
@@ -82,17 +81,14 @@ def test_pinned_totals_are_the_reference(hours: list[tuple[int, int]], where: in
     assert reference == again
 
 
-def test_minimum_effect_and_least_rise() -> None:
-    """With much traffic the null rate is the reference raised by the minimum effect, or by the least rise."""
+def test_minimum_effect() -> None:
+    """With much traffic the null rate is the reference raised by the minimum effect."""
     hours = [(100_000, 100)] * 168
     raised = rate_reference(hours)
-    risen = rate_reference(hours, least_rise=0.001)
     bare = rate_reference(hours, minimum_effect=0.0)
     assert raised
-    assert risen
     assert bare
     assert raised.null_rate == pytest.approx(1.10 * raised.rate)
-    assert risen.null_rate == pytest.approx(risen.rate + 0.001)
     assert bare.null_rate == bare.upper < raised.null_rate
 
 
@@ -137,23 +133,3 @@ def test_no_scores() -> None:
     """Without scores there is no reference."""
     assert score_reference([(0, 0, 0, 0, 0)] * 48) is None
     assert score_reference([]) is None
-
-
-def test_strata_absorb_a_moving_mix() -> None:
-    """A mix that swings between a good and a bad slice is scatter for the whole, and none for the strata."""
-    swings = [(90, 1, 10, 1), (10, 0, 90, 9)] * 84
-    strata = strata_reference(swings)
-    whole = rate_reference([(a + c, b + d) for a, b, c, d in swings])
-    assert strata
-    assert whole
-    assert strata.dispersion == 1.0
-    assert whole.dispersion > 2
-    assert strata.strata == pytest.approx((0.01, 0.10), abs=0.002)
-
-
-def test_an_unseen_stratum_has_the_rate_of_the_whole() -> None:
-    """A stratum without turns in the reference is expected to do like the whole."""
-    reference = strata_reference([(100, 5, 0, 0)] * 48)
-    assert reference is not None
-    assert reference.rate == pytest.approx(reference.strata[1])
-    assert strata_reference([(0, 0, 0, 0)]) is None
