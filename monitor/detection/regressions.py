@@ -17,7 +17,7 @@ from monitor.model.trends import Baseline, Regression, Rollup, Series, Sums
 from monitor.settings.tree import DetectSettings
 from monitor.statistics.bets import rate_meter
 from monitor.statistics.budget import continuous_threshold
-from monitor.statistics.meter import Meter, Reading, Watch
+from monitor.statistics.meter import Meter, MeterReading, Watch
 from monitor.statistics.rates import effective_counts, merge, wilson_rate
 from monitor.statistics.reference import Reference, rate_reference
 
@@ -124,10 +124,10 @@ class _Watching:
     meter: Meter
     reference: Reference
     threshold: float
-    reading: Reading
+    reading: MeterReading
     starts: list[datetime] = field(default_factory=list)
 
-    def feed(self, window: ClosedWindow, sums: Sums, *, log_threshold: float | None = None) -> Reading:
+    def feed(self, window: ClosedWindow, sums: Sums, *, log_threshold: float | None = None) -> MeterReading:
         """Advance by one window, with another threshold if one is given."""
         meter = self.meter if log_threshold is None else replace(self.meter, log_threshold=log_threshold)
         self.reading = meter.advance(self.reading, effective_counts(sums))

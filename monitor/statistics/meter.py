@@ -59,7 +59,7 @@ class Incident:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MeterReading:
     """What a meter shows after an hour."""
 
     total: Mark
@@ -112,10 +112,10 @@ class Meter:
     badness: tuple[float, ...]
     """Defects that each count of an hour counts."""
 
-    def start(self) -> Reading:
+    def start(self) -> MeterReading:
         """Return the reading before the first hour."""
         nothing = Mark(0, 0.0, 0.0)
-        return Reading(
+        return MeterReading(
             total=nothing,
             log_evidence=-math.inf,
             fired=False,
@@ -128,7 +128,7 @@ class Meter:
             recoveries=(),
         )
 
-    def advance(self, reading: Reading, hour: Sequence[float]) -> Reading:
+    def advance(self, reading: MeterReading, hour: Sequence[float]) -> MeterReading:
         """Return the reading after one more hour; an hour without scored turns changes no evidence.
 
         A part of an hour gives a valid preview, as long as the whole hour later goes on from the same reading. Raises
@@ -150,7 +150,7 @@ class Meter:
             raise ValueError(f"evidence meter: hour {total.hour} counts {hour}; allowed: {allowed}")
         return Mark(total.hour + 1, total.scored + scored, total.defects + defects)
 
-    def _bet(self, reading: Reading, hour: Sequence[float], total: Mark) -> Reading:
+    def _bet(self, reading: MeterReading, hour: Sequence[float], total: Mark) -> MeterReading:
         logs = [sum(map(mul, factors, hour)) for factors in self.factors]
         stakes = map(_log_one_plus, reading.bets) if self.watch is Watch.CONTINUOUS else reading.bets
         bets = tuple(map(add, stakes, logs))
@@ -166,7 +166,7 @@ class Meter:
             onsets=tuple([mark if height > 0 else reading.total for height, mark in onsets]),
         )
 
-    def _fire(self, reading: Reading) -> Reading:
+    def _fire(self, reading: MeterReading) -> MeterReading:
         onset = reading.onsets[reading.excursions.index(max(reading.excursions))]
         defects = reading.total.defects - onset.defects
         rate = defects / (reading.total.scored - onset.scored)
@@ -189,7 +189,7 @@ class Meter:
             for turns, badness in zip(self.turns, self.badness, strict=True)
         )
 
-    def _relieve(self, reading: Reading, hour: Sequence[float]) -> Reading:
+    def _relieve(self, reading: MeterReading, hour: Sequence[float]) -> MeterReading:
         reliefs = reading.incident.reliefs if reading.incident else ()
         recoveries = tuple(
             _log_one_plus(bet) + sum(map(mul, relief, hour))

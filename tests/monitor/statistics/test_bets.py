@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.statistics.bets import rate_meter, score_meter
-from monitor.statistics.meter import Meter, Reading, Watch
+from monitor.statistics.meter import Meter, MeterReading, Watch
 from monitor.statistics.reference import BADNESS, pinned_reference, rate_reference, score_reference
 
 DISPERSIONS = st.floats(1, 20)
@@ -20,7 +20,7 @@ def mean_factor(factors: tuple[float, ...], chances: tuple[float, ...]) -> float
     return sum(chance * math.exp(factor) for chance, factor in zip(chances, factors, strict=True))
 
 
-def replay(meter: Meter, hours: Sequence[Sequence[float]]) -> list[Reading]:
+def replay(meter: Meter, hours: Sequence[Sequence[float]]) -> list[MeterReading]:
     """Return the reading after each hour."""
     readings = list(accumulate(hours, meter.advance, initial=meter.start()))
     return readings[1:]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.statistics.bets import rate_meter
-from monitor.statistics.meter import Meter, Reading, Watch
+from monitor.statistics.meter import Meter, MeterReading, Watch
 from monitor.statistics.reference import Reference
 
 HOURS = st.lists(st.integers(0, 80).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))), max_size=40)
@@ -27,7 +27,7 @@ def meter_at(
     return rate_meter(reference, watch=watch, threshold=threshold)
 
 
-def replay(meter: Meter, hours: Sequence[Sequence[float]], *, after: Reading | None = None) -> list[Reading]:
+def replay(meter: Meter, hours: Sequence[Sequence[float]], *, after: MeterReading | None = None) -> list[MeterReading]:
     """Return the reading after each hour, going on from `after` or else from the start."""
     readings = list(accumulate(hours, meter.advance, initial=after or meter.start()))
     return readings[1:]
@@ -157,7 +157,7 @@ def test_the_resolve_line_is_near_the_null_rate(defects: int, line: float) -> No
 
 
 def test_a_partial_hour_previews_the_whole() -> None:
-    """Reading parts of an hour from the last closed one ends where reading the whole hour does."""
+    """MeterReading parts of an hour from the last closed one ends where reading the whole hour does."""
     meter = meter_at(0.0228)
     closed = replay(meter, QUIET)[-1]
     previews = [meter.advance(closed, part) for part in ((30, 4), (60, 5), (100, 8))]
