@@ -27,8 +27,9 @@ from monitor.model.trends import Alert, Rollup, Sums
 from monitor.model.turns import Turn, Verdict
 from monitor.ports import Listening
 from monitor.runtime.build import Parts, build_collectors, build_prices, open_parts
-from monitor.runtime.drive import drive, settled
+from monitor.runtime.drive import complete_at, drive
 from monitor.runtime.intake import Intake
+from monitor.runtime.pipeline import Pipeline
 from monitor.settings.tree import Settings, validate
 from monitor.statistics.rates import Rate, wilson_rate
 from monitor.text.sentences import split
@@ -164,6 +165,7 @@ async def demonstrate(
     now = scenario.start + _STRETCH
     async with AsyncExitStack() as stack:
         parts = await stack.enter_async_context(open_parts(settings))
+        pipeline = Pipeline(parts=parts)
         intake = await stack.enter_async_context(Intake(parts.store, settings.intake))
         (collector,) = build_collectors(settings, intake, clock=lambda: now).values()
         await stack.enter_async_context(collector)
@@ -177,15 +179,15 @@ async def demonstrate(
         while True:
             report = await _report(app)
             until = parse_rfc3339(report["until"])
-            settling = until + settings.assemble.quiet + timedelta(seconds=1)
-            driven = await drive(parts, now=settling, detected_through=detected_through)
+            settled_at = until + settings.assemble.quiet + timedelta(seconds=1)
+            driven = await drive(pipeline, now=settled_at, detected_through=detected_through)
             detected_through = driven.detected_through
             progress(until, report["turns"])
             if report["done"]:
                 break
             now = until + _STRETCH
             await _step(app)
-        await drive(parts, now=settled(until, parts), detected_through=detected_through)
+        await drive(pipeline, now=complete_at(until, settings), detected_through=detected_through)
         return await asyncio.to_thread(_conclude, parts, scenario, truth_file)
 
 

@@ -15,8 +15,9 @@ from monitor.cli.output import FAILED, progress_bar, run_loop
 from monitor.recordings.whole import files, portions
 from monitor.runtime.app import utc_now
 from monitor.runtime.build import Parts, open_parts
-from monitor.runtime.drive import Driven, drive, settled
+from monitor.runtime.drive import Driven, complete_at, drive
 from monitor.runtime.intake import Intake
+from monitor.runtime.pipeline import Pipeline
 from monitor.settings.tree import Settings
 from monitor.telemetry import configure_logging
 
@@ -111,5 +112,5 @@ async def replay_recording(
                 latest = max(latest, portion.latest) if latest else portion.latest
             done += portion.size
             progress(done, total)
-    driven = await drive(parts, now=settled(latest, parts)) if latest else None
+    driven = await drive(Pipeline(parts=parts), now=complete_at(latest, parts.settings)) if latest else None
     return Replayed(records=records, bad=dict(bad), complaints=tuple(complaints), driven=driven)

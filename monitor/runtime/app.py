@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, cast
 from monitor import plugins
 from monitor.errors import ConfigError
 from monitor.http_server import Server
-from monitor.ports import Channel, Collector
-from monitor.runtime.build import Parts, build_channels, build_collectors, build_scorer, open_parts
+from monitor.ports import Collector
+from monitor.runtime.build import Parts, build_channels, build_collectors, open_parts
 from monitor.runtime.intake import Intake
 from monitor.runtime.memory import giving_back
+from monitor.runtime.pipeline import Pipeline
 from monitor.runtime.schedule import Schedule, Tick
 from monitor.runtime.vitals import Vitals
 from monitor.settings.tree import Settings
-from monitor.stages import alert, assemble, detect, publish, rollup, sample
+from monitor.stages.rollup import Pace
 from monitor.telemetry import Telemetry
 from monitor.web.health import HealthPages
 
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ROLES = ("ingest", "score", "schedule")
-_PRUNED_AT_ONCE, _PRUNE_ROUNDS = 1000, 200
-"""Rows of a kind per transaction, and transactions per tick: other writers get their turn in between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +82,13 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
             Server(pages, host=settings.web.host, port=settings.web.port, where="web")
         )
         await stack.enter_async_context(vitals)
+        pace = Pace(settings.rollup.lateness)
+        pipeline = Pipeline(parts=parts, channels=channels, publisher=publisher, pace=pace)
         if "score" in roles:
-            await stack.enter_async_context(_scoring(parts, vitals))
+            await stack.enter_async_context(_scoring(pipeline, vitals))
         if "schedule" in roles:
-            ticks = _ticks(parts, channels, publisher, vitals)
-            await stack.enter_async_context(Schedule(ticks, parts.store, telemetry, clock=utc_now))
+            clock = Schedule(_ticks(pipeline, vitals), parts.store, telemetry, clock=utc_now)
+            await stack.enter_async_context(clock)
         if "ingest" in roles:
             await stack.enter_async_context(intake)
             vitals.watch_intake(intake)
@@ -100,14 +101,14 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
 
 
 @asynccontextmanager
-async def _scoring(parts: Parts, vitals: Vitals) -> AsyncIterator[None]:
+async def _scoring(pipeline: Pipeline, vitals: Vitals) -> AsyncIterator[None]:
     """Run the scoring worker; leaving gives jobs under way their grace period.
 
     A worker that ends by a fault of ours makes the monitor unready: a supervisor that looks can restart it, and the
     others of its work go on meanwhile.
     """
     stop = asyncio.Event()
-    scorer = build_scorer(parts, clock=utc_now, settings=parts.settings.score)
+    scorer = pipeline.scorer(pipeline.parts.settings.score, clock=utc_now)
     worker = asyncio.create_task(scorer.run(stop), name="score")
     vitals.watch_scorer(scorer, worker)
     try:
@@ -117,18 +118,6 @@ async def _scoring(parts: Parts, vitals: Vitals) -> AsyncIterator[None]:
         await asyncio.gather(worker, return_exceptions=True)
 
 
-def prune(parts: Parts, now: datetime) -> int:
-    """Delete what is older than the settings keep and return the rows touched; what is left waits for the next tick."""
-    kept = parts.settings.retention
-    touched = 0
-    for _ in range(_PRUNE_ROUNDS):
-        rows = parts.store.prune(text_before=now - kept.text, fragments_before=now - kept.spans, limit=_PRUNED_AT_ONCE)
-        touched += rows
-        if not rows:
-            break
-    return touched
-
-
 def _publisher(settings: Settings) -> GrafanaPublisher | None:
     if not settings.grafana.url:
         return None
@@ -136,67 +125,19 @@ def _publisher(settings: Settings) -> GrafanaPublisher | None:
     return publisher(settings.grafana, clock=utc_now)
 
 
-def _ticks(
-    parts: Parts, channels: Mapping[str, Channel], publisher: GrafanaPublisher | None, vitals: Vitals
-) -> tuple[Tick, ...]:
-    settings, store = parts.settings, parts.store
-    pace = rollup.Pace(settings.rollup.lateness)
+def _ticks(pipeline: Pipeline, vitals: Vitals) -> tuple[Tick, ...]:
+    settings = pipeline.parts.settings
 
-    async def alerting(now: datetime) -> int:
-        moved = await asyncio.to_thread(alert.tick, store, settings.alert, channels=tuple(channels), now=now)
-        return moved + len(await alert.deliver(store, channels, settings.alert, now=now))
-
-    async def publishing(now: datetime) -> int:
+    async def publish(now: datetime) -> int:
         await asyncio.to_thread(vitals.refresh_quality, lateness=settings.rollup.lateness, now=now)
-        return await publish.tick(store, publisher) if publisher else 0
+        return await pipeline.publish(now)
 
-    ticks = [
-        Tick(
-            name="assemble",
-            every=settings.assemble.every,
-            run=_threaded(
-                lambda now: assemble.tick(
-                    store,
-                    settings.assemble,
-                    now=now,
-                    decode=parts.decode,
-                    dialects=parts.dialects,
-                    hash_user=parts.hash_user,
-                )
-            ),
-        ),
-        Tick(
-            name="sample",
-            every=settings.sample.every,
-            run=_threaded(
-                lambda now: sample.tick(store, settings.sample, rubrics=parts.rubrics, proxy=parts.proxy, now=now)
-            ),
-        ),
-        Tick(
-            name="rollup",
-            every=settings.rollup.every,
-            run=_threaded(lambda _: rollup.tick(store, settings.rollup, rubrics=parts.rubrics, pace=pace)),
-        ),
-        Tick(
-            name="detect",
-            every=settings.detect.every,
-            run=_threaded(lambda now: detect.tick(store, settings.detect, lateness=settings.rollup.lateness, now=now)),
-        ),
-        Tick(name="alert", every=settings.alert.every, run=alerting),
-        Tick(name="publish", every=settings.grafana.every, run=publishing),
-        Tick(
-            name="prune",
-            every=settings.retention.every,
-            run=_threaded(lambda now: prune(parts, now)),
-        ),
-    ]
-    return tuple(ticks)
-
-
-def _threaded(work: Callable[[datetime], int]) -> Callable[[datetime], Awaitable[int]]:
-    """Stages are synchronous; the loop serves collectors meanwhile."""
-
-    async def run(now: datetime) -> int:
-        return await asyncio.to_thread(work, now)
-
-    return run
+    return (
+        Tick(name="assemble", every=settings.assemble.every, run=pipeline.assemble),
+        Tick(name="sample", every=settings.sample.every, run=pipeline.sample),
+        Tick(name="rollup", every=settings.rollup.every, run=pipeline.rollup),
+        Tick(name="detect", every=settings.detect.every, run=pipeline.detect),
+        Tick(name="alert", every=settings.alert.every, run=pipeline.alert),
+        Tick(name="publish", every=settings.grafana.every, run=publish),
+        Tick(name="prune", every=settings.retention.every, run=pipeline.prune),
+    )

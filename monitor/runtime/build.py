@@ -35,12 +35,10 @@ from monitor.settings.tree import (
     EndpointSettings,
     JudgeSettings,
     PluginSection,
-    ScoreSettings,
     Settings,
     plugin_config,
     secret,
 )
-from monitor.stages.score import Scorer
 from monitor.store.sql_store import SqlStore, open_store
 
 if TYPE_CHECKING:
@@ -56,7 +54,8 @@ class Parts:
     metrics: tuple[Metric, ...]
     judge: Judges | None
     """None when every metric is computed in code."""
-    proxy: Proxy
+    proxy: Proxy | None
+    """None for no cheap score of turns."""
     dialects: tuple[Dialect, ...]
     fields: Fields
     """Attributes that the settings name for them."""
@@ -114,22 +113,6 @@ async def open_parts(settings: Settings) -> AsyncIterator[Parts]:
                 yield parts
     finally:
         store.close()
-
-
-def build_scorer(parts: Parts, *, clock: Clock, settings: ScoreSettings) -> Scorer:
-    """Return the worker that judges what is sampled; `settings` are those of `parts`, or a copy with other limits."""
-    judge = parts.settings.judge
-    return Scorer(
-        parts.store,
-        parts.metrics,
-        judge=parts.judge,
-        settings=settings,
-        judge_timeout=max(judge.timeout, judge.fallback.timeout) if judge.fallback else judge.timeout,
-        clock=clock,
-        worker=parts.worker,
-        budget=judge.budget,
-        second_opinions=judge.second_opinions,
-    )
 
 
 def open_existing(settings: Settings) -> SqlStore:

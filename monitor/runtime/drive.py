@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from monitor.errors import Retryable
 from monitor.model.spans import EPOCH
-from monitor.ports import Channel
-from monitor.runtime.build import Parts, build_scorer
-from monitor.settings.tree import RollupSettings
-from monitor.stages import alert, assemble, detect, rollup, sample
+from monitor.runtime.pipeline import Pipeline
+from monitor.settings.tree import RollupSettings, Settings
 
 _PAUSE = 0.2
 """Seconds between looks for jobs that were given back for later."""
@@ -35,48 +33,31 @@ class Driven:
     detected_through: datetime | None
 
 
-async def drive(
-    parts: Parts,
-    *,
-    now: datetime,
-    detected_through: datetime | None = None,
-    channels: Mapping[str, Channel] | None = None,
-) -> Driven:
+async def drive(pipeline: Pipeline, *, now: datetime, detected_through: datetime | None = None) -> Driven:
     """Assemble, sample, score and roll up everything due at `now`, then detect and alert window by window up to it.
 
     Detection looks at each window at the moment when it closes, so that alerts carry the times at which they would have
     fired live; `detected_through` is where the drive before this one ended, None to begin with the first window stored.
     """
-    settings = parts.settings
     traces = samplings = judged = 0
     while True:
-        assembled = await asyncio.to_thread(
-            assemble.tick,
-            parts.store,
-            settings.assemble,
-            now=now,
-            decode=parts.decode,
-            dialects=parts.dialects,
-            hash_user=parts.hash_user,
-        )
-        sampled = await asyncio.to_thread(
-            sample.tick, parts.store, settings.sample, rubrics=parts.rubrics, proxy=parts.proxy, now=now
-        )
-        judged += await _score(parts, now=now)
+        assembled, sampled = await pipeline.assemble(now), await pipeline.sample(now)
+        judged += await _score(pipeline, now=now)
         traces, samplings = traces + assembled, samplings + sampled
         if not (assembled or sampled):
             break
-    windows = await asyncio.to_thread(rollup.tick, parts.store, settings.rollup, rubrics=parts.rubrics)
-    through = await _detect(parts, now=now, after=detected_through, channels=channels or {})
+    windows = await pipeline.rollup(now)
+    through = await _detect(pipeline, now=now, after=detected_through)
     return Driven(traces=traces, samplings=samplings, judged=judged, windows=windows, detected_through=through)
 
 
-async def _score(parts: Parts, *, now: datetime) -> int:
+async def _score(pipeline: Pipeline, *, now: datetime) -> int:
     """Work off every job and return how many became a verdict.
 
     No job is too old: whoever drives wants all that was recorded judged. Those that a judge made wait are waited for,
     in a time that runs on from `now` at its usual pace.
     """
+    parts = pipeline.parts
     began = time.monotonic()
     leapt = timedelta(0)
 
@@ -84,7 +65,7 @@ async def _score(parts: Parts, *, now: datetime) -> int:
         return now + leapt + timedelta(seconds=time.monotonic() - began)
 
     patient = parts.settings.score.model_copy(update={"max_job_age": _NEVER_TOO_OLD})
-    scorer = build_scorer(parts, clock=clock, settings=patient)
+    scorer = pipeline.scorer(patient, clock=clock)
     await scorer.drain()
     ours = [rubric.rubric_id for rubric in parts.rubrics]
     # Jobs of another prompt or judge may be left from an earlier run; nobody here can work them off.
@@ -107,15 +88,15 @@ async def _score(parts: Parts, *, now: datetime) -> int:
     )
 
 
-async def _detect(
-    parts: Parts, *, now: datetime, after: datetime | None, channels: Mapping[str, Channel]
-) -> datetime | None:
+async def _detect(pipeline: Pipeline, *, now: datetime, after: datetime | None) -> datetime | None:
+    parts = pipeline.parts
     rollup, horizon = parts.settings.rollup, parts.settings.detect.horizon
     since = None if after is None else after - horizon - rollup.lateness - 2 * rollup.window
     starts = {row.start for row in await asyncio.to_thread(parts.store.rollups, since=since)}
     for at in closings(sorted(starts), rollup, horizon=horizon):
         if at <= now and (after is None or at > after):
-            await _look(parts, now=at, channels=channels)
+            await pipeline.detect(at)
+            await pipeline.alert(at)
             after = at
     return after
 
@@ -134,16 +115,8 @@ def closings(starts: Iterable[datetime], rollup: RollupSettings, *, horizon: tim
             at += rollup.window
 
 
-async def _look(parts: Parts, *, now: datetime, channels: Mapping[str, Channel]) -> None:
-    settings = parts.settings
-    await asyncio.to_thread(detect.tick, parts.store, settings.detect, lateness=settings.rollup.lateness, now=now)
-    await asyncio.to_thread(alert.tick, parts.store, settings.alert, channels=tuple(channels), now=now)
-    await alert.deliver(parts.store, channels, settings.alert, now=now)
-
-
-def settled(latest: datetime, parts: Parts) -> datetime:
-    """Return an instant at which everything that arrived by `latest` has settled and its windows are closed."""
-    settings = parts.settings
+def complete_at(latest: datetime, settings: Settings) -> datetime:
+    """Return an instant at which every trace that arrived by `latest` has settled and its windows are closed."""
     length = settings.rollup.window
     quiet = latest + settings.assemble.quiet + timedelta(seconds=1)
     end = EPOCH + ((latest - EPOCH) // length + 1) * length

@@ -15,9 +15,9 @@ from judge_server import JudgeServer, refusal
 from monitor.model.spans import Fragment
 from monitor.payloads.turn_records.fragments import turn_fragment
 from monitor.runtime.build import Parts, open_parts
-from monitor.runtime.drive import Driven, closings, drive, settled
+from monitor.runtime.drive import Driven, closings, complete_at, drive
+from monitor.runtime.pipeline import Pipeline
 from monitor.settings.tree import RollupSettings, Settings
-from monitor.stages import assemble, sample
 
 HOUR = timedelta(hours=1)
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -48,7 +48,7 @@ def driven(folder: Path, *at: datetime, **tree: object) -> Driven:
     async def work() -> Driven:
         async with parts(folder, **tree) as opened:
             opened.store.append([fragment(number, moment) for number, moment in enumerate(at)])
-            return await drive(opened, now=settled(max(at), opened))
+            return await drive(Pipeline(parts=opened), now=complete_at(max(at), opened.settings))
 
     return asyncio.run(work())
 
@@ -71,12 +71,12 @@ def test_jobs_of_a_process_that_died_are_taken_at_once(tmp_path: Path) -> None:
 
     async def work() -> Driven:
         async with parts(tmp_path) as opened:
-            now = settled(NOON, opened)
+            now = complete_at(NOON, opened.settings)
             opened.store.append([fragment(1, NOON)])
-            prepare(opened, now=now)
+            await prepare(opened, now=now)
             (job,) = opened.store.claim(now=now, lease=HOUR, limit=10)
             assert 1 == job.attempt
-            return await asyncio.wait_for(drive(opened, now=now), 10)
+            return await asyncio.wait_for(drive(Pipeline(parts=opened), now=now), 10)
 
     assert 1 == asyncio.run(work()).judged
 
@@ -102,7 +102,7 @@ def test_jobs_that_ask_a_judge_outlive_a_drive_without_one(tmp_path: Path) -> No
     async def sampled() -> None:
         async with parts(tmp_path, judge=judge, metrics=["groundedness"]) as opened:
             opened.store.append([fragment(1, NOON)])
-            prepare(opened, now=settled(NOON, opened))
+            await prepare(opened, now=complete_at(NOON, opened.settings))
             assert 1 == opened.store.backlog().jobs
 
     try:
@@ -116,14 +116,10 @@ def test_jobs_that_ask_a_judge_outlive_a_drive_without_one(tmp_path: Path) -> No
         server.close()
 
 
-def test_settled_is_after_quiet_and_closing(tmp_path: Path) -> None:
+def test_complete_is_after_quiet_and_closing() -> None:
     """At that instant the last trace is quiet and its window is closed."""
-
-    async def work() -> tuple[datetime, datetime]:
-        async with parts(tmp_path) as opened:
-            return settled(NOON, opened), settled(NOON + HOUR - timedelta(seconds=1), opened)
-
-    assert (NOON + HOUR + WINDOWS.lateness,) * 2 == asyncio.run(work())
+    instants = {complete_at(at, Settings()) for at in (NOON, NOON + HOUR - timedelta(seconds=1))}
+    assert {NOON + HOUR + WINDOWS.lateness} == instants
 
 
 def test_alerts_carry_the_times_at_which_they_would_have_fired(tmp_path: Path) -> None:
@@ -135,7 +131,7 @@ def test_alerts_carry_the_times_at_which_they_would_have_fired(tmp_path: Path) -
             opened.store.append([fragment(number, at) for number, at in enumerate(good)])
             worse = [NOON + timedelta(days=3, minutes=m) for m in range(0, 24 * 60, 10)]
             opened.store.append([fragment(10_000 + n, at, answer=WIZARD) for n, at in enumerate(worse)])
-            await drive(opened, now=settled(worse[-1], opened))
+            await drive(Pipeline(parts=opened), now=complete_at(worse[-1], opened.settings))
             (alert,) = opened.store.alerts()
             assert alert.firing_at == alert.regression.detected_at
             assert alert.firing_at is not None
@@ -165,14 +161,8 @@ def test_closings_cover_what_detection_can_see(hours: list[int], horizon: int) -
     assert expected == set(found)
 
 
-def prepare(opened: Parts, *, now: datetime) -> None:
+async def prepare(opened: Parts, *, now: datetime) -> None:
     """Do what a replay does until it judges."""
-    assemble.tick(
-        opened.store,
-        opened.settings.assemble,
-        now=now,
-        decode=opened.decode,
-        dialects=opened.dialects,
-        hash_user=opened.hash_user,
-    )
-    sample.tick(opened.store, opened.settings.sample, rubrics=opened.rubrics, proxy=opened.proxy, now=now)
+    pipeline = Pipeline(parts=opened)
+    await pipeline.assemble(now)
+    await pipeline.sample(now)

@@ -15,9 +15,9 @@ from monitor.payloads.turn_records.fragments import turn_fragment
 from monitor.runtime import app
 from monitor.runtime.build import Parts, open_parts
 from monitor.runtime.intake import Intake
+from monitor.runtime.pipeline import Pipeline
 from monitor.runtime.vitals import Vitals
 from monitor.settings.tree import Settings
-from monitor.stages import assemble
 from monitor.stores import Backlog
 from monitor.telemetry import Telemetry
 
@@ -161,7 +161,7 @@ def test_worker_that_ends_by_a_fault_makes_us_unready(tmp_path: Path, caplog: py
         telemetry = Telemetry("test")
         async with opened(tmp_path) as (parts, _):
             vitals = Vitals(parts.store, telemetry, clock=lambda: NOW)
-            scorer = app.build_scorer(parts, clock=lambda: NOW, settings=parts.settings.score)
+            scorer = Pipeline(parts=parts).scorer(parts.settings.score, clock=lambda: NOW)
             worker = asyncio.create_task(ends(asyncio.Event()))
             vitals.watch_scorer(scorer, worker)
             assert {} == vitals.problems()
@@ -189,26 +189,3 @@ def test_whole_monitor_exports_what_it_promises(tmp_path: Path) -> None:
         assert f"\nrag_monitor_{name}" in told
     types = re.findall(r"^# TYPE (\S+)", told, re.MULTILINE)
     assert sorted(set(types)) == sorted(types)
-
-
-def test_prune_goes_on_until_nothing_is_left(tmp_path: Path) -> None:
-    """One tick deletes all that is too old, however many transactions that takes."""
-
-    async def work() -> tuple[int, int, int]:
-        async with opened(tmp_path) as (parts, _):
-            fragments = [turn_fragment(turn(n), origin=f"t:{n}", app="shop", received_at=NOW) for n in range(2500)]
-            parts.store.append(fragments)
-            later = NOW + timedelta(hours=1)
-            settings = parts.settings.assemble
-            decode, dialects, hash_user = parts.decode, parts.dialects, parts.hash_user
-            assemble.tick(parts.store, settings, now=later, decode=decode, dialects=dialects, hash_user=hash_user)
-            old = app.prune(parts, later + timedelta(days=365))
-            return (
-                old,
-                app.prune(parts, later + timedelta(days=365)),
-                sum(t.query is not None for t in parts.store.turns()),
-            )
-
-    first, second, left = asyncio.run(work())
-    assert first >= 5000
-    assert (0, 0) == (second, left)

@@ -1,0 +1,109 @@
+"""All stages bound to the parts they work with, wired once: the clock calls them in `run`; `replay` and `demo` at once.
+
+Each takes `now` and returns how many rows it wrote. Stages are synchronous, so they run in threads and the loop serves
+collectors meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from monitor.ports import Channel, Clock, Publisher
+from monitor.runtime.build import Parts
+from monitor.settings.tree import ScoreSettings
+from monitor.stages import alert, assemble, detect, publish, rollup, sample
+from monitor.stages.score import Scorer
+
+_PRUNED_AT_ONCE, _PRUNE_ROUNDS = 1000, 200
+"""Rows of a kind per transaction, and transactions per tick: other writers get their turn in between."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """The stages of one process."""
+
+    parts: Parts
+    channels: Mapping[str, Channel] = field(default_factory=dict)
+    """Where alerts are sent, by name."""
+    publisher: Publisher | None = None
+    """None when there is no Grafana."""
+    pace: rollup.Pace | None = None
+    """How often a window is recomputed; None for whenever it changed."""
+
+    async def assemble(self, now: datetime) -> int:
+        """Turn traces that are due into turns."""
+        parts = self.parts
+        return await asyncio.to_thread(
+            assemble.tick,
+            parts.store,
+            parts.settings.assemble,
+            now=now,
+            decode=parts.decode,
+            dialects=parts.dialects,
+            hash_user=parts.hash_user,
+        )
+
+    async def sample(self, now: datetime) -> int:
+        """Decide which turns are judged."""
+        parts = self.parts
+        return await asyncio.to_thread(
+            sample.tick, parts.store, parts.settings.sample, rubrics=parts.rubrics, proxy=parts.proxy, now=now
+        )
+
+    async def rollup(self, _now: datetime) -> int:
+        """Recompute the windows that changed."""
+        parts = self.parts
+        return await asyncio.to_thread(
+            rollup.tick, parts.store, parts.settings.rollup, rubrics=parts.rubrics, pace=self.pace
+        )
+
+    async def detect(self, now: datetime) -> int:
+        """Look for regressions in the windows that are closed."""
+        settings = self.parts.settings
+        return await asyncio.to_thread(
+            detect.tick, self.parts.store, settings.detect, lateness=settings.rollup.lateness, now=now
+        )
+
+    async def alert(self, now: datetime) -> int:
+        """Move alerts on and send what people must hear."""
+        store, settings = self.parts.store, self.parts.settings.alert
+        moved = await asyncio.to_thread(alert.tick, store, settings, channels=tuple(self.channels), now=now)
+        return moved + len(await alert.deliver(store, self.channels, settings, now=now))
+
+    async def publish(self, _now: datetime) -> int:
+        """Bring dashboards and annotations to Grafana, where there is one."""
+        return await publish.tick(self.parts.store, self.publisher) if self.publisher else 0
+
+    async def prune(self, now: datetime) -> int:
+        """Delete what is older than the settings keep; what is left after a while waits for the next tick."""
+        return await asyncio.to_thread(self._prune, now)
+
+    def scorer(self, settings: ScoreSettings, *, clock: Clock) -> Scorer:
+        """Return the worker that judges what is sampled; `settings` are the parts', or a copy with other limits."""
+        parts, judge = self.parts, self.parts.settings.judge
+        return Scorer(
+            parts.store,
+            parts.metrics,
+            judge=parts.judge,
+            settings=settings,
+            judge_timeout=max(judge.timeout, judge.fallback.timeout) if judge.fallback else judge.timeout,
+            clock=clock,
+            worker=parts.worker,
+            budget=judge.budget,
+            second_opinions=judge.second_opinions,
+        )
+
+    def _prune(self, now: datetime) -> int:
+        kept = self.parts.settings.retention
+        touched = 0
+        for _ in range(_PRUNE_ROUNDS):
+            rows = self.parts.store.prune(
+                text_before=now - kept.text, fragments_before=now - kept.spans, limit=_PRUNED_AT_ONCE
+            )
+            touched += rows
+            if not rows:
+                break
+        return touched
