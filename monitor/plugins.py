@@ -1,8 +1,9 @@
 """A kind in the settings becomes a module here, and nowhere else: the only dynamic import.
 
-The name of a file is the kind (`channels/webhook.py` is `webhook`), or of a folder (`collectors/kafka/collector.py` is
-`kafka`); other distributions add kinds through the entry-point group `rag_monitor.<group>`, each pointing at such a
-module. Parts of our own whose libraries are heavy are loaded here too, when the settings ask for what they do.
+The name of a file is the kind (`channels/webhook.py` is `webhook`); of collectors, that of a folder
+(`collectors/kafka/collector.py` is `kafka`). Other distributions add kinds through the entry-point group
+`rag_monitor.<group>`, each pointing at such a module. Parts of our own whose libraries are heavy are loaded here too,
+when the settings ask for what they do.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from types import ModuleType
 from monitor.errors import ConfigError
 
 _SCORERS = "rag_monitor.metrics"
+_FOLDERS = frozenset({"collectors"})
+"""Groups whose kinds are folders; a file beside them is none."""
 _PACKAGES = {"collectors": "collectors", "channels": "monitor.channels", "dialects": "monitor.dialects"}
 
 
 def kinds(group: str) -> tuple[str, ...]:
     """Return the kinds known in `group` ("collectors", "channels" or "dialects"), sorted."""
     package = importlib.import_module(_PACKAGES[group])
-    files = {name for _, name, _ in pkgutil.iter_modules(package.__path__) if not name.startswith("_")}
-    return tuple(sorted(files | {entry.name for entry in entry_points(group=f"rag_monitor.{group}")}))
+    modules = pkgutil.iter_modules(package.__path__)
+    ours = {m.name for m in modules if m.ispkg == (group in _FOLDERS) and not m.name.startswith("_")}
+    return tuple(sorted(ours | {entry.name for entry in entry_points(group=f"rag_monitor.{group}")}))
 
 
 def scorers() -> tuple[str, ...]:
@@ -79,6 +83,5 @@ def load(group: str, kind: str, where: str) -> ModuleType:
             if not isinstance(module, ModuleType):
                 raise ConfigError(f"{where}: entry point {entry.value!r} of {kind!r} is not a module")
             return module
-    module = importlib.import_module(f"{_PACKAGES[group]}.{kind}")
-    folder = hasattr(module, "__path__")
-    return importlib.import_module(f"{module.__name__}.{group.removesuffix('s')}") if folder else module
+    name = f"{_PACKAGES[group]}.{kind}"
+    return importlib.import_module(f"{name}.{group.removesuffix('s')}" if group in _FOLDERS else name)

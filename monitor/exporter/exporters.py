@@ -28,7 +28,8 @@ from monitor.payloads.otlp.fragments import OtlpSignal
 
 WhenFull: TypeAlias = Literal["drop_oldest", "drop_newest"]
 
-_log = logging.getLogger(__package__)
+_log = logging.getLogger("monitor.exporter")
+"""The name stays wherever this file goes: apps filter by it."""
 
 _ITEMS, _BYTES = 8192, 32 * 1024 * 1024
 _LINGER, _TIMEOUT, _SHUTDOWN = timedelta(seconds=1), timedelta(seconds=5), timedelta(seconds=3)

@@ -7,10 +7,9 @@ from monitor.plugins import kinds, load
 
 
 def test_kinds_are_the_public_files() -> None:
-    """A file or folder is a kind; a leading underscore is not."""
-    known = kinds("collectors")
-    assert {"file", "otlp_http", "otlp_grpc"} <= set(known)
-    assert not [kind for kind in known if kind.startswith("_")]
+    """A folder is a kind of collector and a file one of channel; a leading underscore is none, nor a file beside."""
+    assert ("file", "kafka", "otlp_grpc", "otlp_http") == kinds("collectors")
+    assert ("webhook",) == kinds("channels")
 
 
 def test_unknown_kind_lists_the_known_ones() -> None:
