@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from monitor.errors import ConfigError, UnreadableReply
 from monitor.judging.claim_metric import ClaimMetric
-from monitor.judging.prompt.file import PromptFile, locate, read, shipped
+from monitor.judging.prompt.file import PromptFile, locate, meant_by, read, shipped
 from monitor.judging.prompt.front_matter import MetricSettings
 from monitor.judging.prompt.passages import shorten
 from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED, clean, fence, indented, tag_name, tokens, untagged
@@ -28,7 +28,6 @@ from monitor.judging.reply.findings import (
 from monitor.judging.reply.quotations import EVIDENCE_NOT_FOUND, holds, plain
 from monitor.judging.reply.retrieval import read_intents, read_ranking
 from monitor.model.turns import ChatMessage, Finding, Reason, Reply, Rubric, Turn
-from monitor.settings.nearest import meant
 from monitor.text.sentences import split
 
 _IMAGE = "[image]"
@@ -94,7 +93,7 @@ def _find(name: str, others: Sequence[str]) -> tuple[PromptFile, frozenset[str]]
             if name in prompt.front.metrics:
                 return prompt, frozenset({name})
             known += prompt.front.metrics
-        raise ConfigError(f"no metric or prompt file {name!r}{meant(name, list(dict.fromkeys(known)))}")
+        raise ConfigError(f"no metric or prompt file {name!r}{meant_by(name, list(dict.fromkeys(known)))}")
     prompt = read(locate(name))
     return prompt, frozenset(prompt.front.metrics)
 

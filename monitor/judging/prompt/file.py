@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,6 +62,17 @@ def shipped() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in asset_dir("prompts").glob("*.md")))
 
 
+def meant_by(name: str, known: Sequence[str]) -> str:
+    """Return the end of a message about a name that nothing has: what it is called now, or which of `known` is near.
+
+    >>> meant_by("seed_fluency", ())
+    "; it is called 'published_fluency' now"
+    """
+    former = name.removeprefix("seed_") if name.startswith("seed_") else ""
+    present = former if former.startswith("spring_") else f"published_{former}"
+    return f"; it is called {present!r} now" if present in shipped() else meant(name, known)
+
+
 def locate(name: str) -> Path:
     """Return the file of a shipped prompt's name, or of a path (anything with a slash or ending in `.md`).
 
@@ -70,7 +82,7 @@ def locate(name: str) -> Path:
     if "/" in name or name.endswith(".md"):
         return Path(name)
     if name not in shipped():
-        raise ConfigError(f"no prompt file {name!r}{meant(name, shipped())}")
+        raise ConfigError(f"no prompt file {name!r}{meant_by(name, shipped())}")
     return asset_dir("prompts") / f"{name}.md"
 
 

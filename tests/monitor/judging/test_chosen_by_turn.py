@@ -28,20 +28,20 @@ RUBRICS: dict[str, Rubric] = {
 }
 
 SAFETY = {"hate_unfairness", "sexual", "violence", "self_harm", "jailbreak"}
-TRAITS = {"relevance", "coherence", "fluency", "refusal", "refusal_proxy", "seed_coherence", "seed_fluency"}
-BY_DOCUMENTS = {"groundedness", "groundedness_proxy", "factcheck", "claim_check", "seed_groundedness"} | {
-    "seed_relevance",
-    "seed_conversation_relevance",
-    "seed_spring_relevancy",
-    "seed_spring_fact_checking",
+TRAITS = {"relevance", "coherence", "fluency", "refusal", "refusal_proxy", "published_coherence", "published_fluency"}
+BY_DOCUMENTS = {"groundedness", "groundedness_proxy", "factcheck", "claim_check", "published_groundedness"} | {
+    "published_relevance",
+    "published_conversation_relevance",
+    "spring_relevancy",
+    "spring_fact_checking",
 }
-RETRIEVAL = {"retrieval", "precision_estimate", "reciprocal_rank_estimate", "ndcg_estimate", "seed_retrieval"}
+RETRIEVAL = {"retrieval", "precision_estimate", "reciprocal_rank_estimate", "ndcg_estimate", "published_retrieval"}
 BY_REFERENCE = {
     "similarity",
     "relevance_to_reference",
     "f1",
-    "seed_similarity",
-    "seed_conversation_relevance_reference",
+    "published_similarity",
+    "published_conversation_relevance_reference",
 }
 BY_LABELS = {"reciprocal_rank", "precision_at_5", "recall_at_5", "ndcg_at_5", "false_positives_at_5"}
 
@@ -64,8 +64,8 @@ TABLE: dict[str, tuple[Turn, set[str]]] = {
     "no answer": (replace(judged_turn(), response=None), RETRIEVAL),
     "no question": (
         replace(judged_turn(), query=None),
-        {"groundedness", "groundedness_proxy", "factcheck", "claim_check", "seed_groundedness"}
-        | {"seed_spring_fact_checking", "refusal_proxy"},
+        {"groundedness", "groundedness_proxy", "factcheck", "claim_check", "published_groundedness"}
+        | {"spring_fact_checking", "refusal_proxy"},
     ),
     "retrieval found nothing": (replace(judged_turn(), citations=()), SAFETY | TRAITS),
 }

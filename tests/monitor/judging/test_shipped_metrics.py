@@ -311,7 +311,13 @@ def test_image_in_the_question() -> None:
     assert Reason.NOT_SUPPORTED == metric.read(turn, None)
 
 
-_NUMBERS = ("seed_groundedness", "seed_relevance", "seed_coherence", "seed_fluency", "seed_similarity")
+_NUMBERS = (
+    "published_groundedness",
+    "published_relevance",
+    "published_coherence",
+    "published_fluency",
+    "published_similarity",
+)
 
 
 @pytest.mark.parametrize("name", _NUMBERS)
@@ -342,11 +348,11 @@ def test_published_forms_of_stars_read_nothing_else(name: str, reply: str) -> No
 )
 def test_published_form_of_retrieval(reply: str, score: int, *, defect: bool) -> None:
     """The published retrieval prompt ends with a result line and an integer from 1 to 5."""
-    found = _finding("seed_retrieval", "seed_retrieval", reply)
+    found = _finding("published_retrieval", "published_retrieval", reply)
     assert (float(score), defect) == (found.score, found.defect)
 
 
-@pytest.mark.parametrize("name", ["seed_spring_relevancy", "seed_spring_fact_checking"])
+@pytest.mark.parametrize("name", ["spring_relevancy", "spring_fact_checking"])
 @pytest.mark.parametrize(
     ("reply", "score", "defect"), [("YES\n", 1, False), ("yes", 1, False), ("NO", 0, True), ("No.", 0, True)]
 )
@@ -358,7 +364,7 @@ def test_published_forms_of_yes_and_no(name: str, reply: str, score: int, *, def
         _read(name, name, "The response is in line with the context.")
 
 
-@pytest.mark.parametrize("name", ["seed_spring_relevancy", "seed_spring_fact_checking"])
+@pytest.mark.parametrize("name", ["spring_relevancy", "spring_fact_checking"])
 def test_no_with_its_reason(name: str) -> None:
     """A judge that says no since the documents are silent has not refused; one that says only that has."""
     assert _finding(name, name, "NO, the documents do not mention it.").defect
@@ -367,7 +373,7 @@ def test_no_with_its_reason(name: str) -> None:
 
 def test_published_form_of_fact_checking() -> None:
     """The document and the claim stand in the published form, with nothing around them."""
-    (message,) = _metric("seed_spring_fact_checking", "seed_spring_fact_checking").messages(
+    (message,) = _metric("spring_fact_checking", "spring_fact_checking").messages(
         judged_turn("The Earth is the fourth planet.", "The Earth is the third planet.")
     )
     assert ("user", "Document: The Earth is the third planet.\nClaim: The Earth is the fourth planet.") == (
@@ -378,7 +384,7 @@ def test_published_form_of_fact_checking() -> None:
 
 def test_published_conversation_without_reference() -> None:
     """A score by the judge's own reference counts; where none can be written the published 5 would hide a failure."""
-    name = "seed_conversation_relevance"
+    name = "published_conversation_relevance"
     reply = {"reference_available": True, "reference": "Within 14 days.", "reason": "r", "score": 2}
     assert (2.0, True) == (_finding(name, name, reply).score, _finding(name, name, reply).defect)
     assert Reason.NOT_SUPPORTED == _read(name, name, reply | {"reference_available": False, "score": 5})
@@ -386,7 +392,7 @@ def test_published_conversation_without_reference() -> None:
 
 def test_published_conversation_with_reference() -> None:
     """A contradiction of the true answer scores 1 or 2 and is a defect."""
-    name = "seed_conversation_relevance_reference"
+    name = "published_conversation_relevance_reference"
     found = _finding(name, name, {"reason": "It says the sky is not blue.", "score": 1})
     assert (1.0, True, "It says the sky is not blue.") == (found.score, found.defect, found.reason)
 

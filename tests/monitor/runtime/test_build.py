@@ -12,8 +12,8 @@ def _settings(**tree: object) -> JudgeSettings:
     return validate(JudgeSettings, {"kind": "openai", "base_url": "http://127.0.0.1:1/v1", **tree}, where="judge")
 
 
-def test_offline() -> None:
-    """The offline judge is no model."""
+def test_no_judge() -> None:
+    """Without a judge model there is nobody to ask."""
     assert build_judge(JudgeSettings()) is None
 
 
@@ -53,8 +53,8 @@ def test_prices() -> None:
     assert (Price(1, 2, cached=0.5), Price(0.15, 0.60, cached=0.075)) == (prices["gpt-4o"], prices["gpt-4o-mini"])
 
 
-def _measured(*names: str, offline: bool = False) -> list[str]:
-    judge = None if offline else build_judge(_settings(model="m"))
+def _measured(*names: str, judged: bool = True) -> list[str]:
+    judge = build_judge(_settings(model="m")) if judged else None
     settings = validate(Settings, {"metrics": list(names)}, where="settings")
     return [metric.rubric.metric for metric in build_metrics(settings, judge, fence_key=b"k")]
 
@@ -67,7 +67,7 @@ def test_metrics() -> None:
 
 def test_metrics_without_a_judge() -> None:
     """Without a judge model the lexical proxy and what is computed in code are measured."""
-    assert ["groundedness_proxy", "f1"] == _measured("groundedness", "f1", offline=True)
+    assert ["groundedness_proxy", "f1"] == _measured("groundedness", "f1", judged=False)
 
 
 @pytest.mark.parametrize("names", [("groundedness", "documents"), ("f1", "f1"), ("answer", "fluency")])
@@ -77,27 +77,28 @@ def test_metric_measured_twice(names: tuple[str, str]) -> None:
         _measured(*names)
 
 
-@pytest.mark.parametrize("offline", [False, True])
+@pytest.mark.parametrize("judged", [True, False])
 @pytest.mark.parametrize(
     ("name", "told"),
     [
         ("groundednes", r"no metric or prompt file 'groundednes'; did you mean 'groundedness'\?"),
         ("cohernce", r"no metric or prompt file 'cohernce'; did you mean 'coherence'\?"),
         ("precision_at_k", r"no metric or prompt file 'precision_at_k'; did you mean 'precision_at_K'\?"),
+        ("seed_fluency", r"no metric or prompt file 'seed_fluency'; it is called 'published_fluency' now"),
         ("zzz", r"no metric or prompt file 'zzz'; known: .*safety, .*f1, .*coherence"),
         ("./nofile.md", r"nofile\.md: cannot read the prompt: No such file"),
     ],
 )
-def test_no_such_metric(name: str, told: str, *, offline: bool) -> None:
+def test_no_such_metric(name: str, told: str, *, judged: bool) -> None:
     """What does not exist is refused with a judge and without, and the nearest or all that exist are named."""
     with pytest.raises(ConfigError, match=rf"^metrics\[1\]: {told}"):
-        _measured("f1", name, offline=offline)
+        _measured("f1", name, judged=judged)
 
 
-@pytest.mark.parametrize("offline", [False, True])
-def test_proxy_named(*, offline: bool) -> None:
+@pytest.mark.parametrize("judged", [True, False])
+def test_proxy_named(*, judged: bool) -> None:
     """The proxy can be named like anything computed in code, and is then measured once, beside a judge too."""
-    assert ["f1", "groundedness_proxy"] == _measured("f1", "groundedness_proxy", offline=offline)
+    assert ["f1", "groundedness_proxy"] == _measured("f1", "groundedness_proxy", judged=judged)
 
 
 @pytest.mark.parametrize("where", ["judge", "judge.fallback"])

@@ -188,6 +188,18 @@ def test_unknown_name() -> None:
         locate("groundednes")
 
 
+@pytest.mark.parametrize(
+    ("former", "present"),
+    [("seed_groundedness", "published_groundedness"), ("seed_spring_relevancy", "spring_relevancy")],
+)
+def test_former_name(former: str, present: str) -> None:
+    """A name that a file had before is told with its present one, and a name that none had like any other."""
+    with pytest.raises(ConfigError, match=rf"^no prompt file '{former}'; it is called '{present}' now$"):
+        locate(former)
+    with pytest.raises(ConfigError, match=r"^no prompt file 'seed_safety'; did you mean 'safety'\?$"):
+        locate("seed_safety")
+
+
 def test_missing_file(tmp_path: Path) -> None:
     """A path without a file is told as such."""
     with pytest.raises(ConfigError, match="cannot read the prompt: No such file"):
