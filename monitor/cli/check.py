@@ -135,8 +135,8 @@ async def _metrics(settings: Settings) -> str:
 
 
 async def _judge(settings: Settings) -> str:
-    if settings.judge.kind == "offline":
-        return "offline: a lexical proxy; it sees answers that leave their documents, not small changes"
+    if settings.judge.kind == "none":
+        return "none: a lexical proxy instead; it sees answers that leave their documents, not small changes"
     answers = []
     for where, endpoint in (("judge", settings.judge), ("judge.fallback", settings.judge.fallback)):
         if endpoint is not None:

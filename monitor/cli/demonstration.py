@@ -128,9 +128,9 @@ class Demonstration:
 
 
 def settings_for(folder: Path, environ: Mapping[str, str]) -> Settings:
-    """Return the demo's settings: a store in `folder`, the offline judge unless the environment has a model's key."""
+    """Return the demo's settings: a store in `folder`, a judge model only if the environment has a key for one."""
     asks = bool(environ.get("OPENAI_API_KEY"))
-    judge: dict[str, object] = {"kind": "openai" if asks else "offline"}
+    judge: dict[str, object] = {"kind": "openai" if asks else "none"}
     if asks:
         judge |= {"api_key": environ["OPENAI_API_KEY"], "base_url": environ.get("OPENAI_BASE_URL") or None}
         judge |= {"model": environ["OPENAI_MODEL"]} if environ.get("OPENAI_MODEL") else {}

@@ -124,7 +124,7 @@ def cost(config: Path | None, store_url: str | None, since: str, form: str) -> N
     judges = build_judge(settings.judge)
     if judges is None:
         raise ConfigError(
-            "judge cost: judge.kind: offline costs nothing; set judge.kind: openai to see what a model would"
+            "judge cost: judge.kind: none costs nothing; set judge.kind: openai to see what a model would"
         )
     price = price_of(build_prices(settings.judge), settings.judge.model)
     if price is None:
@@ -225,12 +225,12 @@ def _of(limit: float | None) -> str:
 def _asked(settings: Settings) -> Judges:
     judges = build_judge(settings.judge)
     if judges is None:
-        raise ConfigError("judge.kind: offline has no model to try; set judge.kind: openai")
+        raise ConfigError("judge.kind: none has no model to try; set judge.kind: openai")
     return judges
 
 
 def _metric(settings: Settings, name: str | None) -> Metric:
-    if settings.judge.kind == "offline":
+    if settings.judge.kind == "none":
         return (coded(name, where="--metric") if name else None) or GroundednessProxy()
     judges = build_judge(settings.judge)
     chosen = name or "groundedness"

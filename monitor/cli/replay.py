@@ -46,7 +46,7 @@ class Replayed:
 @click.argument("path", type=click.Path(path_type=Path))
 @CONFIG
 @STORE
-@click.option("--judge", type=click.Choice(["offline", "openai"]), help="Beats `judge.kind` of the settings.")
+@click.option("--judge", type=click.Choice(["none", "openai"]), help="Beats `judge.kind` of the settings.")
 @click.option("--app", default="imported", show_default=True, help="The app's name for turns that carry none.")
 def replay(path: Path, config: Path | None, store_url: str | None, judge: str | None, app: str) -> int:
     """Put recorded OTLP bodies or JSONL turns through the whole pipeline, with event time as the clock.

@@ -146,8 +146,8 @@ def sqlite_file(url: str) -> Path | None:
 
 
 def build_judge(settings: JudgeSettings) -> Judges | None:
-    """Return the judge model and its fallback, not entered, or None for the offline judge."""
-    if settings.kind == "offline":
+    """Return the judge model and its fallback, not entered, or None when no judge model is configured."""
+    if settings.kind == "none":
         return None
     for where, endpoint in (("judge", settings), ("judge.fallback", settings.fallback)):
         limited = settings.budget.daily_usd is not None or settings.budget.monthly_usd is not None

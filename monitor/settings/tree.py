@@ -23,6 +23,7 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
@@ -202,13 +203,21 @@ class SteadinessSettings(Section):
 class JudgeSettings(EndpointSettings):
     """Who judges."""
 
-    kind: Literal["offline", "openai"] = "offline"
-    """`offline` scores with a lexical proxy and needs no key; `openai` asks any OpenAI-compatible endpoint."""
+    kind: Literal["none", "openai"] = "none"
+    """`none` measures what is computed in code, with a lexical proxy of groundedness, and needs no key; `openai` asks
+    any OpenAI-compatible endpoint."""
     fallback: EndpointSettings | None = None
     """Asked about turns that the judge refuses, filters or answers unreadably; with the same `model` it also takes over
     while the judge cannot be reached."""
     budget: BudgetSettings = BudgetSettings()
     second_opinions: SteadinessSettings = SteadinessSettings()
+
+    @field_validator("kind", mode="before")
+    @classmethod
+    def _present_name(cls, kind: object) -> object:
+        if kind == "offline":
+            raise ValueError("'offline' is called 'none' now")
+        return kind
 
 
 class ScoreSettings(Section):

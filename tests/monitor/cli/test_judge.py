@@ -72,7 +72,7 @@ def test_canary_that_turns(server: JudgeServer, run: Run) -> None:
 
 def test_canary_without_a_judge(run: Run) -> None:
     """The lexical proxy has no model that could be talked to."""
-    assert isinstance(run("judge", "canary", kind="offline").exception, ConfigError)
+    assert isinstance(run("judge", "canary", kind="none").exception, ConfigError)
     assert isinstance(run("judge", "canary", "--language", "xx").exception, ConfigError)
 
 
@@ -123,7 +123,7 @@ def test_agree(server: JudgeServer, run: Run, tmp_path: Path) -> None:
 
 def test_agree_without_a_judge(run: Run, server: JudgeServer, tmp_path: Path) -> None:
     """Without a model the lexical proxy is measured, and nothing is asked."""
-    found = run("judge", "agree", _labels(tmp_path, "dp"), "--format", "jsonl", kind="offline")
+    found = run("judge", "agree", _labels(tmp_path, "dp"), "--format", "jsonl", kind="none")
     assert 2 == json.loads(found.output.splitlines()[0])["scored"]
     assert [] == server.asked
 
@@ -134,14 +134,14 @@ def test_agree_on_statements(run: Run, tmp_path: Path) -> None:
     said = {"role": "assistant", "content": "The bridge was opened in 1937.", "context": context}
     path = tmp_path / "labels.jsonl"
     path.write_text(json.dumps({"messages": [said], "label": {"grounded": 1}}), encoding="utf-8")
-    whole = json.loads(run("judge", "agree", str(path), "--format", "jsonl", kind="offline").output)
+    whole = json.loads(run("judge", "agree", str(path), "--format", "jsonl", kind="none").output)
     assert (1, 1.0) == (whole["scored"], whole["specificity"]["value"])
 
 
 def test_agree_on_published_labels(shared: Path, run: Run) -> None:
     """The lexical proxy ranks published turns as it was measured to; every source has its own row."""
     path = shared / "data" / "core.jsonl"
-    found = run("judge", "agree", str(path), "--limit", "300", "--format", "jsonl", kind="offline")
+    found = run("judge", "agree", str(path), "--limit", "300", "--format", "jsonl", kind="none")
     assert found.exception is None
     parts = {part["group"]: part for part in map(json.loads, found.output.splitlines())}
     sources = {f"source={name}" for name in ("begin_wow", "dialfact", "expertqa", "faithdial_audit", "mtrag", "wice")}
@@ -211,4 +211,4 @@ def test_cost_of_a_recording(run: Run, tmp_path: Path) -> None:
 def test_cost_without_a_price(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A judge that costs nothing, or whose price nobody knows, is told as that."""
     monkeypatch.setenv("RAG_MONITOR__JUDGE__PRICES", "{}")
-    assert "costs nothing" in str(run("judge", "cost", kind="offline").exception)
+    assert "costs nothing" in str(run("judge", "cost", kind="none").exception)

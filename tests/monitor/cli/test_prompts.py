@@ -78,11 +78,11 @@ def test_render_an_unknown_turn(store_url: str) -> None:
 
 
 def test_render_by_settings(store_url: str) -> None:
-    """Without a name the metrics of the settings are rendered; offline there is nothing to ask."""
+    """Without a name the metrics of the settings are rendered; without a judge model there is nothing to ask."""
     asked = _run("render", "turn-", "--store", store_url, RAG_MONITOR__JUDGE__KIND="openai", OPENAI_API_KEY="k")
     assert ["groundedness", "relevance", "hate_unfairness, sexual, violence, self_harm, jailbreak"] == [
         line.removeprefix("=== ") for line in asked.output.splitlines() if line.startswith("===")
     ]
-    offline = _run("render", "turn-", "--store", store_url).exception
-    assert isinstance(offline, ConfigError)
-    assert "metrics: none of those configured asks a judge model" in str(offline)
+    refused = _run("render", "turn-", "--store", store_url).exception
+    assert isinstance(refused, ConfigError)
+    assert "metrics: none of those configured asks a judge model" in str(refused)

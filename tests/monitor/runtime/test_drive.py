@@ -95,7 +95,7 @@ def test_judge_that_asks_for_a_pause_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_jobs_that_ask_a_judge_outlive_a_drive_without_one(tmp_path: Path) -> None:
-    """Driving a store by the offline judge leaves the jobs alone that a judge model is asked about; it judges them."""
+    """Driving a store without a judge model leaves the jobs alone that a judge model is asked about; it judges them."""
     server = JudgeServer()
     judge = {"kind": "openai", "api_key": "k", "base_url": server.url}
 

@@ -67,6 +67,7 @@ def test_override_by_variable(tmp_path: Path) -> None:
         ("sample: {rate: 2}", "sample.rate"),
         ("assemble: {quiet: 5}", "assemble.quiet"),
         ("assemble: {quiet: 20m}", "assemble.max_age"),
+        ("judge: {kind: offline}", "judge.kind: 'offline' is called 'none' now"),
         ("- a", "expected a mapping"),
         ("store: {url: [", "not YAML"),
     ],
