@@ -2,6 +2,7 @@
 
     MonitorError
     ├── ConfigError            fix the settings; exit status 2 at start
+    ├── PluginFailed           code of another distribution raised, or returned what it must not
     ├── Retryable              the same input may succeed later
     │   ├── Overloaded         the buffer is full; nothing was kept
     │   ├── StoreUnavailable   the database cannot be written now
@@ -33,6 +34,18 @@ class MonitorError(Exception):
 
 class ConfigError(MonitorError):
     """A setting is wrong; the message says where, what was found and what is allowed."""
+
+
+class PluginFailed(MonitorError):  # noqa: N818 -- what happened, not what is wrong with us
+    """Code of another distribution raised, or returned what it must not; nobody knows whether again would help.
+
+    `kind` is `dialect`, `channel`, `collector` or `metric`.
+    """
+
+    def __init__(self, kind: str, name: str, problem: str) -> None:
+        super().__init__(f"{kind} {name!r}: {problem}")
+        self.kind = kind
+        self.name = name
 
 
 class Retryable(MonitorError):  # noqa: N818 -- the name answers "again?", which is what callers ask
@@ -118,3 +131,18 @@ def place(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     name = type(error).__name__
     return f"{name} at {frames[-1].filename}:{frames[-1].lineno}" if frames else name
+
+
+def cause_at_start(error: BaseException) -> str:
+    """Return why code could not be imported or started, while no user's text is near: what is missing, or the place.
+
+    >>> cause_at_start(ModuleNotFoundError("No module named 'acme'"))
+    "ModuleNotFoundError: No module named 'acme'"
+    """
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__} at {error.filename}:{error.lineno}"
+    if isinstance(error, ImportError):
+        return f"{type(error).__name__}: {error.msg}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{place(error)}: {error.strerror}"
+    return place(error)

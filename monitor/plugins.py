@@ -2,52 +2,111 @@
 
 The name of a file is the kind (`channels/webhook.py` is `webhook`); of collectors, that of a folder
 (`collectors/kafka/collector.py` is `kafka`). Other distributions add kinds through the entry-point group
-`rag_monitor.<group>`, each pointing at such a module. Parts of our own whose libraries are heavy are loaded here too,
-when the settings ask for what they do.
+`rag_monitor.<group>`, each pointing at such a module, and metrics through `rag_monitor.metrics`, each pointing at a
+scorer. What they bring is checked when it is loaded: see docs/extending.md. Parts of our own whose libraries are heavy
+are loaded here too, when the settings ask for what they do.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from importlib.metadata import entry_points
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
+from typing import cast
 
-from monitor.errors import ConfigError
+from monitor.errors import ConfigError, MonitorError, cause_at_start
+from monitor.plugin_contract import check_channel, check_collector, check_module, check_scorer
+from monitor.ports import Channel, Clock, Collector, Dialect, Sink, TurnScorer
+from monitor.settings.tree import PluginSection, plugin_config
 
-_SCORERS = "rag_monitor.metrics"
-_FOLDERS = frozenset({"collectors"})
-"""Groups whose kinds are folders; a file beside them is none."""
+_OURS = "rag-monitor"
 _PACKAGES = {"collectors": "collectors", "channels": "monitor.channels", "dialects": "monitor.dialects"}
+_IN_FOLDERS = {"collectors": "collector"}
+"""Groups whose kinds are folders, and the module in each that is the kind's; a file beside them is none."""
 
 
 def kinds(group: str) -> tuple[str, ...]:
     """Return the kinds known in `group` ("collectors", "channels" or "dialects"), sorted."""
-    package = importlib.import_module(_PACKAGES[group])
-    modules = pkgutil.iter_modules(package.__path__)
-    ours = {m.name for m in modules if m.ispkg == (group in _FOLDERS) and not m.name.startswith("_")}
-    return tuple(sorted(ours | {entry.name for entry in entry_points(group=f"rag_monitor.{group}")}))
+    return tuple(sorted({*_shipped(group), *(entry.name for entry in _entries(group))}))
 
 
 def scorers() -> tuple[str, ...]:
     """Return the names of scorers that other distributions bring, sorted."""
-    return tuple(sorted({entry.name for entry in entry_points(group=_SCORERS)}))
+    return tuple(sorted({entry.name for entry in _entries("metrics")}))
 
 
-def scorer(name: str, where: str) -> object:
-    """Return what the entry point of this name leads to, which is to be a `ports.TurnScorer`.
+def is_foreign(group: str, kind: str) -> bool:
+    """Return whether another distribution brings the kind."""
+    return any(entry.name == kind for entry in _entries(group))
+
+
+def load(group: str, kind: str, where: str) -> ModuleType:
+    """Return the module of `kind`; `where` is the key path that asked for it, such as `collectors[1].kind`.
 
     Raises:
-        ConfigError: there is none, or it cannot be imported.
+        ConfigError: there is no such kind (the message lists those there are) or more than one, it cannot be imported,
+            or it is not what its group asks for.
     """
-    for entry in entry_points(group=_SCORERS):
-        if entry.name == name:
-            try:
-                found: object = entry.load()
-            except (ImportError, AttributeError) as error:
-                raise ConfigError(f"{where}: cannot import {entry.value!r}: {type(error).__name__}") from error
-            return found
-    raise ConfigError(f"{where}: no scorer {name!r}; known: {', '.join(scorers()) or 'none'}")
+    word, entry = group.removesuffix("s"), _only(group, kind, where, ours=_shipped(group))
+    with _blamed(where, f"{word} {kind!r}", entry):
+        module = _imported(entry) if entry else _own(group, kind)
+        check_module(group, module, kind)
+    return cast("ModuleType", module)
+
+
+def dialect(kind: str, where: str) -> Dialect:
+    """Return the dialect of this name.
+
+    Raises:
+        ConfigError: as `load`.
+    """
+    return cast("Dialect", load("dialects", kind, where).DIALECT)
+
+
+def collector(kind: str, section: PluginSection, where: str, *, sink: Sink, clock: Clock) -> Collector:
+    """Return a collector, not entered; `where` is the key path of its section, such as `collectors[1]`.
+
+    Raises:
+        ConfigError: as `load`; or the section is wrong, or what is built is no `ports.Collector`.
+    """
+    module = load("collectors", kind, f"{where}.kind")
+    config = plugin_config(module.Config, section, where)
+    with _blamed(where, f"collector {kind!r}", _entry("collectors", kind)):
+        built = _built(lambda: module.build(config, sink, clock))
+        check_collector(built)
+    return cast("Collector", built)
+
+
+def channel(kind: str, section: PluginSection, where: str, *, name: str) -> Channel:
+    """Return an alert channel; `where` is the key path of its section, `name` what the settings call it.
+
+    Raises:
+        ConfigError: as `load`; or the section is wrong, or what is built is no `ports.Channel`.
+    """
+    module = load("channels", kind, f"{where}.kind")
+    config = plugin_config(module.Config, section, where)
+    with _blamed(where, f"channel {kind!r}", _entry("channels", kind)):
+        built = _built(lambda: module.build(config, name))
+        check_channel(built)
+    return cast("Channel", built)
+
+
+def scorer(name: str, where: str, *, ours: frozenset[str]) -> TurnScorer:
+    """Return the scorer that the entry point of this name leads to; `ours` are the names of metrics that are shipped.
+
+    Raises:
+        ConfigError: there is none or more than one, it cannot be imported, or it is no `ports.TurnScorer`.
+    """
+    entry = _only("metrics", name, where, ours=ours)
+    if entry is None:
+        raise ConfigError(f"{where}: no scorer {name!r}; known: {', '.join(scorers()) or 'none'}")
+    with _blamed(where, f"metric {name!r}", entry):
+        scorer = _imported(entry)
+        check_scorer(scorer, name)
+    return cast("TurnScorer", scorer)
 
 
 def optional(module: str, *, extra: str, where: str) -> ModuleType:
@@ -69,19 +128,74 @@ def on_demand(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-def load(group: str, kind: str, where: str) -> ModuleType:
-    """Return the module of `kind`; `where` is the key path that asked for it, such as `collectors[1].kind`.
+def _shipped(group: str) -> frozenset[str]:
+    package = importlib.import_module(_PACKAGES[group])
+    return frozenset(
+        name
+        for _, name, is_folder in pkgutil.iter_modules(package.__path__)
+        if not name.startswith("_") and is_folder == (group in _IN_FOLDERS)
+    )
 
-    Raises:
-        ConfigError: there is no such kind; the message lists those there are.
-    """
-    if kind not in kinds(group):
-        raise ConfigError(f"{where}: no {group.removesuffix('s')} {kind!r}; known: {', '.join(kinds(group))}")
-    for entry in entry_points(group=f"rag_monitor.{group}"):
-        if entry.name == kind:
-            module = entry.load()
-            if not isinstance(module, ModuleType):
-                raise ConfigError(f"{where}: entry point {entry.value!r} of {kind!r} is not a module")
-            return module
-    name = f"{_PACKAGES[group]}.{kind}"
-    return importlib.import_module(f"{name}.{group.removesuffix('s')}" if group in _FOLDERS else name)
+
+def _own(group: str, kind: str) -> ModuleType:
+    inner = f".{_IN_FOLDERS[group]}" if group in _IN_FOLDERS else ""
+    return importlib.import_module(f"{_PACKAGES[group]}.{kind}{inner}")
+
+
+def _entries(group: str) -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=f"rag_monitor.{group}"))
+
+
+def _entry(group: str, kind: str) -> EntryPoint | None:
+    return next((entry for entry in _entries(group) if entry.name == kind), None)
+
+
+def _only(group: str, kind: str, where: str, *, ours: frozenset[str]) -> EntryPoint | None:
+    """Return the one entry point of this name; None when the kind is one of ours."""
+    word = group.removesuffix("s")
+    entries = [entry for entry in _entries(group) if entry.name == kind]
+    owners = [*([_OURS] if kind in ours else []), *(_owner(entry) for entry in entries)]
+    if not owners:
+        known = ", ".join(sorted({*ours, *(entry.name for entry in _entries(group))}))
+        raise ConfigError(f"{where}: no {word} {kind!r}; known: {known}")
+    if len(owners) > 1:
+        raise ConfigError(f"{where}: {word} {kind!r} is brought by {' and by '.join(owners)}; keep one of them")
+    return entries[0] if entries else None
+
+
+def _owner(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist else entry.value
+
+
+def _imported(entry: EntryPoint) -> object:
+    """Return what the entry point leads to; whatever its import does is a `ConfigError`."""
+    path, _, attribute = (part.strip() for part in entry.value.partition("[")[0].partition(":"))
+    try:
+        target: object = importlib.import_module(path)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 -- anybody's code
+        raise ConfigError(f"cannot import it: {cause_at_start(error)}") from None
+    for name in filter(None, attribute.split(".")):
+        if not hasattr(target, name):
+            raise ConfigError(f"{path} has no {attribute!r}")
+        target = getattr(target, name)
+    return target
+
+
+def _built(build: Callable[[], object]) -> object:
+    try:
+        return build()
+    except MonitorError:
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 -- anybody's code
+        raise ConfigError(f"build raised {cause_at_start(error)}") from None
+
+
+@contextmanager
+def _blamed(where: str, what: str, entry: EntryPoint | None) -> Iterator[None]:
+    """Put in front of errors where the plug-in was asked for and who brings it; ours say themselves what is wrong."""
+    try:
+        yield
+    except ConfigError as error:
+        if entry is None:
+            raise
+        raise ConfigError(f"{where}: {what} ({entry.value} of {_owner(entry)}): {error}") from None

@@ -36,7 +36,6 @@ from monitor.settings.tree import (
     JudgeSettings,
     PluginSection,
     Settings,
-    plugin_config,
     secret,
 )
 from monitor.store.sql_store import SqlStore, open_store
@@ -228,10 +227,10 @@ def named_metrics(
 
 
 def _metrics_of(name: str, where: str, judge_name: str, fence_key: bytes, lexical: Lex5 | None) -> Sequence[Metric]:
-    if name == GroundednessProxy.rubric.metric:
-        return (GroundednessProxy(lexical),)
     if computed := coded(name, where=where):
         return (computed,)
+    if name == GroundednessProxy.rubric.metric:
+        return (GroundednessProxy(lexical),)
     others = (*CODED, GroundednessProxy.rubric.metric, *plugins.scorers())
     try:
         return prompt_metric.load_all(name, judge_name=judge_name, fence_key=fence_key, others=others)
@@ -241,11 +240,11 @@ def _metrics_of(name: str, where: str, judge_name: str, fence_key: bytes, lexica
 
 def load_dialects(settings: Settings) -> tuple[Dialect, ...]:
     """Return the telemetry conventions to read, in order of priority."""
-    kinds = settings.assemble.dialects if settings.assemble.dialects is not None else plugins.kinds("dialects")
-    loaded = []
-    for i, kind in enumerate(kinds):
-        module = plugins.load("dialects", kind, f"assemble.dialects[{i}]")
-        loaded.append(cast("Dialect", module.DIALECT))
+    listed = settings.assemble.dialects
+    if listed is None:
+        loaded = [plugins.dialect(kind, "assemble.dialects") for kind in plugins.kinds("dialects")]
+    else:
+        loaded = [plugins.dialect(kind, f"assemble.dialects[{i}]") for i, kind in enumerate(listed)]
     ordered = tuple(sorted(loaded, key=lambda dialect: dialect.priority))
     named = _fields(settings)
     if named.query.keys or named.response.keys or named.documents.keys:
@@ -270,11 +269,9 @@ def build_collectors(settings: Settings, sink: Sink, *, clock: Clock) -> Mapping
     for i, section in enumerate(settings.collectors):
         where = f"collectors[{i}]"
         kind, name = _kind(section, where)
-        module = plugins.load("collectors", kind, f"{where}.kind")
-        config = plugin_config(module.Config, section, where)
         if name in built:
             raise ConfigError(f"{where}.name: {name!r} is taken; give collectors of one kind different names")
-        built[name] = cast("Collector", module.build(config, sink, clock))
+        built[name] = plugins.collector(kind, section, where, sink=sink, clock=clock)
     return built
 
 
@@ -284,11 +281,9 @@ def build_channels(settings: Settings) -> Mapping[str, Channel]:
     for i, section in enumerate(settings.channels):
         where = f"channels[{i}]"
         kind, name = _kind(section, where)
-        module = plugins.load("channels", kind, f"{where}.kind")
-        config = plugin_config(module.Config, section, where)
         if name in built:
             raise ConfigError(f"{where}.name: {name!r} is taken; give channels of one kind different names")
-        built[name] = cast("Channel", module.build(config, name))
+        built[name] = plugins.channel(kind, section, where, name=name)
     return built
 
 

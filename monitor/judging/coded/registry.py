@@ -16,10 +16,13 @@ from typing import get_args
 from monitor import plugins
 from monitor.errors import ConfigError, Rejected
 from monitor.judging.coded import closeness, overlap, ranking
+from monitor.judging.coded.lex5 import GroundednessProxy
 from monitor.judging.coded.refusal import declines
 from monitor.judging.injection import flags
+from monitor.judging.prompt import file as prompt_file
 from monitor.judging.prompt.front_matter import Need
 from monitor.model.turns import ChatMessage, Finding, Reason, Reply, Rubric, Turn
+from monitor.plugin_contract import wrong_field
 
 NAMES = (
     "f1",
@@ -67,6 +70,8 @@ class CodeMetric:
             raise Rejected(
                 f"{self.rubric.metric}: expected a Finding or a Reason, found {type(found).__name__}", reason="rejected"
             )
+        if problem := wrong_field(found):
+            raise Rejected(f"{self.rubric.metric}: {problem}", reason="rejected")
         # Written so that NaN fails too.
         if found.score is not None and not low <= found.score <= high:
             raise Rejected(f"{self.rubric.metric}: expected a score from {low:g} to {high:g}", reason="rejected")
@@ -78,8 +83,10 @@ def coded(name: str, *, where: str) -> CodeMetric | None:
 
     Raises:
         ConfigError: an entry point of this name does not lead to a `TurnScorer`, or an extra that it needs is not
-            installed; the message begins with `where`.
+            installed, or it has a name of ours; the message begins with `where`.
     """
+    if name in plugins.scorers():
+        return _of_another_distribution(name, where)
     if name in _OWN:
         title, need, own = _OWN[name]
         return _metric(name, title, need, own, proxy=name.endswith("_proxy"))
@@ -90,12 +97,12 @@ def coded(name: str, *, where: str) -> CodeMetric | None:
     if name == closeness.NAME:
         nearness = closeness.local(where)
         return CodeMetric(rubric=nearness.rubric, score=nearness.score)
-    if name not in plugins.scorers():
-        return None
-    scorer = plugins.scorer(name, where)
-    rubric = getattr(scorer, "rubric", None)
-    if not isinstance(rubric, Rubric) or not callable(getattr(scorer, "score", None)):
-        raise ConfigError(f"{where}: the entry point {name!r} is no TurnScorer: expected `rubric` and `score(turn)`")
+    return None
+
+
+def _of_another_distribution(name: str, where: str) -> CodeMetric:
+    scorer = plugins.scorer(name, where, ours=_shipped_names() & {name} | ({name} if _AT.fullmatch(name) else set()))
+    rubric = scorer.rubric
     if not _NAME.fullmatch(rubric.metric):
         raise ConfigError(f"{where}: the entry point {name!r}: rubric.metric: expected lower case, digits and _")
     if unknown := sorted(rubric.needs - set(get_args(Need))):
@@ -103,12 +110,14 @@ def coded(name: str, *, where: str) -> CodeMetric | None:
         raise ConfigError(f"{where}: the entry point {name!r}: rubric.needs: no {unknown[0]!r}; known: {known}")
     if not rubric.scale_min < rubric.scale_max:
         raise ConfigError(f"{where}: the entry point {name!r}: rubric: scale_min must be below scale_max")
-    return _of(scorer, rubric)
+    return CodeMetric(rubric=rubric, score=scorer.score)
 
 
-def _of(scorer: object, rubric: Rubric) -> CodeMetric:
-    score: Callable[[Turn], Finding | Reason] = getattr(scorer, "score")  # noqa: B009 -- checked by the caller
-    return CodeMetric(rubric=rubric, score=score)
+def _shipped_names() -> frozenset[str]:
+    """Return what `metrics` in the settings may name without any plug-in, apart from measures at K."""
+    prompts = {prompt: prompt_file.read(prompt_file.locate(prompt)) for prompt in prompt_file.shipped()}
+    of_prompts = (metric for prompt in prompts.values() for metric in prompt.front.metrics)
+    return frozenset({*_OWN, closeness.NAME, GroundednessProxy.rubric.metric, *prompts, *of_prompts})
 
 
 def _metric(

@@ -129,20 +129,24 @@ class Length:
         return Finding(score=float(len(turn.response)), defect=len(turn.response) > 20)
 
 class Wrong(Length):
-    def __init__(self, found):
+    def __init__(self, name, found):
+        self.rubric = dataclasses.replace(Length.rubric, metric=name)
         self.found = found
 
     def score(self, turn):
         return self.found
 
-def rubric(**changed):
-    return type("Bad", (Length,), {"rubric": dataclasses.replace(Length.rubric, **changed)})()
+def rubric(metric, **changed):
+    return type("Bad", (Length,), {"rubric": dataclasses.replace(Length.rubric, metric=metric, **changed)})()
 
 SCORER = Length()
 NOT_A_SCORER = "text"
-NAN, LARGE = (Wrong(Finding(score=score, defect=False)) for score in (float("nan"), 1001))
-NONE, TEXT = Wrong(None), Wrong("fine")
-NEEDS, NAME, SCALE = rubric(needs=frozenset({"answer"})), rubric(metric="My metric"), rubric(scale_max=0)
+NAN, LARGE = (Wrong(n, Finding(score=s, defect=False)) for n, s in (("nan", float("nan")), ("large", 1001)))
+NONE, TEXT = Wrong("none", None), Wrong("words", "fine")
+LABEL = Wrong("label", Finding(score=1, defect=False, label=2))
+FLAGS = Wrong("flags", Finding(score=1, defect=False, flags=["a"]))
+NEEDS, NAME, SCALE = rubric("needs", needs=frozenset({"answer"})), rubric("My metric"), rubric("scale", scale_max=0)
+F1 = rubric("f1")
 """
 ENTRIES = """[rag_monitor.metrics]
 length = length_scorer:SCORER
@@ -152,9 +156,15 @@ nan = length_scorer:NAN
 large = length_scorer:LARGE
 none = length_scorer:NONE
 words = length_scorer:TEXT
+label = length_scorer:LABEL
+flags = length_scorer:FLAGS
 needs = length_scorer:NEEDS
-name = length_scorer:NAME
+My metric = length_scorer:NAME
 scale = length_scorer:SCALE
+f1 = length_scorer:F1
+recall_at_3 = length_scorer:F1
+coherence = length_scorer:F1
+groundedness_proxy = length_scorer:F1
 """
 
 
@@ -180,10 +190,10 @@ def test_scorer_of_ones_own() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("text", r"metrics\[3\]: the entry point 'text' is no TurnScorer"),
-        ("gone", r"metrics\[3\]: cannot import"),
+        ("text", r"metrics\[3\]: metric 'text' \(length_scorer:NOT_A_SCORER of length-scorer\): rubric: missing"),
+        ("gone", r"metrics\[3\]: .*: length_scorer has no 'GONE'"),
         ("needs", r"metrics\[3\]: .*: rubric.needs: no 'answer'; known: query, response, citations"),
-        ("name", r"metrics\[3\]: .*: rubric.metric: expected lower case"),
+        ("My metric", r"metrics\[3\]: .*: rubric.metric: expected lower case"),
         ("scale", r"metrics\[3\]: .*: scale_min must be below scale_max"),
     ],
 )
@@ -197,13 +207,25 @@ def test_wrong_entry_point(name: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nan", "length: expected a score from 0 to 1000"),
-        ("large", "length: expected a score from 0 to 1000"),
-        ("none", "length: expected a Finding or a Reason, found NoneType"),
-        ("words", "length: expected a Finding or a Reason, found str"),
+        ("nan", "nan: expected a score from 0 to 1000"),
+        ("large", "large: expected a score from 0 to 1000"),
+        ("none", "none: expected a Finding or a Reason, found NoneType"),
+        ("words", "words: expected a Finding or a Reason, found str"),
+        ("label", "label: label: expected str or None, found int"),
+        ("flags", r"flags: flags: expected frozenset\[str\], found list"),
     ],
 )
 def test_wrong_score(name: str, message: str) -> None:
     """What a scorer returns is checked like what a judge replies: one NaN would spoil every mean."""
     with pytest.raises(Rejected, match=message):
         _score(name, judged_turn())
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("name", ["f1", "recall_at_3", "coherence", "groundedness_proxy"])
+def test_scorer_with_a_name_of_ours(name: str) -> None:
+    """A scorer never takes the place of a metric that is shipped, in code or as a prompt."""
+    with pytest.raises(
+        ConfigError, match=rf"^metrics\[3\]: metric '{name}' is brought by rag-monitor and by length-scorer; keep one"
+    ):
+        coded(name, where="metrics[3]")

@@ -1,0 +1,180 @@
+"""What a plug-in must be, looked at once when it is loaded: each check raises a `ConfigError` with the first breach.
+
+docs/extending.md says the same to those who write one. Messages name what is missing or wrong and what is expected;
+whoever loads the plug-in puts in front of them where it was asked for and who brings it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import is_dataclass
+from functools import cache
+from types import ModuleType, NoneType, UnionType
+from typing import Literal, Union, cast, get_args, get_origin, get_type_hints
+
+from monitor.errors import ConfigError, place
+from monitor.model.spans import Span
+from monitor.model.turns import Rubric
+from monitor.settings.tree import Section
+
+_BUILDS: Mapping[str, Sequence[str]] = {"collectors": ("config", "sink", "clock"), "channels": ("config", "name")}
+"""The arguments of `build`, by group."""
+_PLAIN_SPAN = Span(
+    trace_id="0af7651916cd43dd8448eb211c80319c",
+    span_id="b7ad6b7169203331",
+    parent_id=None,
+    name="GET",
+    kind=0,
+    start_ns=0,
+    end_ns=0,
+    attributes={},
+)
+"""Every dialect is asked about every span, so none may stumble over one that says nothing."""
+
+
+def check_module(group: str, module: object, kind: str) -> None:
+    """Accept what an entry point of `group` (or a file of ours) leads to, or raise what is wrong with it.
+
+    Raises:
+        ConfigError: it is no module, or lacks `DIALECT`, or `Config` and `build`, as the group asks for.
+    """
+    if not isinstance(module, ModuleType):
+        raise ConfigError(f"expected a module, found {type(module).__name__}; name it without `:object`")
+    if group == "dialects":
+        if not hasattr(module, "DIALECT"):
+            raise ConfigError("DIALECT: missing; expected an object with name, priority, claims, role and read")
+        check_dialect(module.DIALECT, kind)
+        return
+    config = getattr(module, "Config", None)
+    if not (isinstance(config, type) and issubclass(config, Section)):
+        raise ConfigError(f"Config: {_found(config)}; expected a class that extends monitor.settings.tree.Section")
+    _check_call(module, "build", _BUILDS[group])
+
+
+def check_dialect(dialect: object, kind: str) -> None:
+    """Accept a `ports.Dialect`, or raise what is wrong with it; it is asked about one span without attributes."""
+    name, priority = getattr(dialect, "name", None), getattr(dialect, "priority", None)
+    if name != kind:
+        raise ConfigError(f"DIALECT.name: {_found(name)}; expected {kind!r}, as the entry point is called")
+    if not isinstance(priority, int) or isinstance(priority, bool) or priority < 0:
+        raise ConfigError(f"DIALECT.priority: {_found(priority)}; expected a whole number from 0")
+    claims, role, read = (
+        _check_call(dialect, method, ("span",), owner="DIALECT") for method in ("claims", "role", "read")
+    )
+    if _asked("claims", claims):
+        _asked("role", role)
+        _asked("read", read)
+
+
+def check_collector(collector: object) -> None:
+    """Accept a `ports.Collector`, or raise what is wrong with it."""
+    _check_call(collector, "__aenter__", (), is_async=True, owner="what build returned")
+    _check_call(collector, "__aexit__", ("kind", "error", "traceback"), is_async=True, owner="what build returned")
+    _check_call(collector, "health", (), owner="what build returned")
+
+
+def check_channel(channel: object) -> None:
+    """Accept a `ports.Channel`, or raise what is wrong with it."""
+    _check_call(channel, "send", ("alert",), is_async=True, owner="what build returned")
+    _check_call(channel, "check", (), is_async=True, owner="what build returned")
+
+
+def check_scorer(scorer: object, name: str) -> None:
+    """Accept a `ports.TurnScorer`, or raise what is wrong with it."""
+    rubric = getattr(scorer, "rubric", None)
+    if not isinstance(rubric, Rubric):
+        raise ConfigError(f"rubric: {_found(rubric)}; expected a monitor.model.turns.Rubric")
+    if problem := wrong_field(rubric):
+        raise ConfigError(f"rubric.{problem}")
+    if rubric.metric != name:
+        raise ConfigError(f"rubric.metric: {_found(rubric.metric)}; expected {name!r}, as the entry point is called")
+    if not rubric.rubric_id:
+        raise ConfigError("rubric.rubric_id: empty; expected a text that changes whenever a score could")
+    _check_call(scorer, "score", ("turn",))
+
+
+def wrong_field(thing: object) -> str | None:
+    """Return the first field of a dataclass that holds another type than it declares; None when there is none.
+
+    Dataclasses within it are looked into, apart from spans, which are never a plug-in's own.
+
+    >>> wrong_field(Rubric(metric="tone", rubric_id="1", needs=["response"], scale_min=0, scale_max=1))
+    'needs: expected frozenset[str], found list'
+    """
+    for name, expected in _declared(cast("Hashable", type(thing))).items():
+        value = getattr(thing, name)
+        if not _fits(value, expected):
+            return f"{name}: expected {_spelled(expected)}, found {type(value).__name__}"
+    return None
+
+
+@cache
+def _declared(kind: Hashable) -> Mapping[str, object]:
+    return get_type_hints(kind)
+
+
+def _fits(value: object, expected: object) -> bool:  # noqa: PLR0911 -- one return per shape
+    origin, arguments = get_origin(expected), get_args(expected)
+    if origin in {Union, UnionType}:
+        return any(_fits(value, one) for one in arguments)
+    if origin is Literal:
+        return any(value == one and type(value) is type(one) for one in arguments)
+    if origin in {tuple, frozenset}:
+        return type(value) is origin and all(_fits(item, arguments[0]) for item in value)  # type: ignore[attr-defined]
+    if origin is not None:
+        keys, values = arguments
+        return isinstance(value, Mapping) and all(_fits(k, keys) and _fits(v, values) for k, v in value.items())
+    if expected in {int, float}:
+        return isinstance(value, int if expected is int else int | float) and not isinstance(value, bool)
+    if not isinstance(expected, type) or not isinstance(value, expected):
+        return False
+    return expected is Span or not is_dataclass(value) or wrong_field(value) is None
+
+
+def _spelled(expected: object) -> str:
+    if get_origin(expected) in {Union, UnionType}:
+        return " or ".join(_spelled(one) for one in get_args(expected))
+    if expected is NoneType:
+        return "None"
+    return expected.__name__ if isinstance(expected, type) and not get_args(expected) else str(expected)
+
+
+def _found(value: object) -> str:
+    if value is None:
+        return "missing"
+    return f"found {value!r}" if isinstance(value, str | int | float) else f"found {type(value).__name__}"
+
+
+def _check_call(
+    thing: object, name: str, arguments: Sequence[str], *, is_async: bool = False, owner: str = ""
+) -> Callable[..., object]:
+    """Return the method or function, if it can be called with these positional arguments, with await or without."""
+    spelled = f"`{'async ' if is_async else ''}def {name}({', '.join(arguments)})`"
+    label = f"{owner}.{name}" if owner == "DIALECT" else f"{owner}: {name}" if owner else name
+    call: object = getattr(thing, name, None)
+    if not callable(call):
+        raise ConfigError(f"{label}: {_found(call)}; expected {spelled}")
+    asynchronous = inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
+    if asynchronous != is_async:
+        raise ConfigError(f"{label}: found `{'async def' if asynchronous else 'def'}`; expected {spelled}")
+    try:
+        inspect.signature(call).bind(*arguments)
+    except ValueError:
+        pass  # code in C that does not say what it takes
+    except TypeError as error:
+        raise ConfigError(f"{label}: {error}; expected {spelled}") from None
+    return call
+
+
+def _asked(name: str, call: Callable[..., object]) -> object:
+    """Return what a method of a dialect answers about a span without attributes."""
+    try:
+        answer = call(_PLAIN_SPAN)
+    except Exception as error:  # noqa: BLE001 -- anybody's code
+        raise ConfigError(
+            f"DIALECT.{name}: raised {place(error)} for a span without attributes; it must not raise"
+        ) from None
+    if name == "claims" and not isinstance(answer, bool):
+        raise ConfigError(f"DIALECT.claims: returned {type(answer).__name__}; expected True or False")
+    return answer
