@@ -36,7 +36,7 @@ from monitor.judging.judges import Judges
 from monitor.judging.prompt_metric import load
 from monitor.model.spans import Assembly
 from monitor.model.turns import Turn, Verdict
-from monitor.settings.tree import BudgetSettings, SampleSettings, ScoreSettings, SteadinessSettings
+from monitor.settings.tree import BudgetSettings, SampleSettings, ScoreSettings, SecondOpinionSettings
 from monitor.stages import sample
 from monitor.stages.score import Scorer
 from monitor.store.sql_store import SqlStore, open_store
@@ -161,7 +161,7 @@ async def _worker(url: str, store: SqlStore, concurrency: int) -> None:
             clock=lambda: WHEN + timedelta(minutes=5),
             worker="bench",
             budget=BudgetSettings(daily_usd=10**6),
-            second_opinions=SteadinessSettings(share=0),
+            second_opinions=SecondOpinionSettings(share=0),
         )
         await scorer.drain()
 

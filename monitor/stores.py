@@ -17,11 +17,11 @@ from monitor.model.turns import (
     Job,
     JudgeChange,
     JudgeVersion,
-    Opinion,
-    OpinionKind,
     Outcome,
     Rubric,
     Sampling,
+    SecondOpinion,
+    SecondOpinionKind,
     Spend,
     Turn,
     Verdict,
@@ -190,8 +190,8 @@ class SpendStore(Protocol):
         """Return what all workers spent on the UTC days from `since`, inclusive, to `until`, exclusive."""
 
 
-class OpinionStore(Protocol):
-    """How steady the judge is."""
+class SecondOpinionStore(Protocol):
+    """Second opinions, and which versions of a judge answered."""
 
     def meet(self, version: JudgeVersion, *, now: datetime) -> JudgeVersion | None:
         """Record that this version of a judge answers; the first time it does, return the one met last before it.
@@ -206,13 +206,13 @@ class OpinionStore(Protocol):
     def anchors(self, rubric_ids: Sequence[str], *, before: JudgeVersion, limit: int) -> tuple[Verdict, ...]:
         """Return the latest verdicts by these rubrics that the version gave and whose text is kept, newest first."""
 
-    def record_opinions(self, opinions: Sequence[Opinion]) -> None:
+    def record_second_opinions(self, opinions: Sequence[SecondOpinion]) -> None:
         """Write second opinions; one of the same kind and version on the same verdict is kept once."""
 
     def flagged(self, flag: str, *, limit: int) -> tuple[Verdict, ...]:
         """Return the latest verdicts that carry a flag, newest first."""
 
-    def opinions(self, *, since: datetime, kind: OpinionKind | None = None) -> tuple[Opinion, ...]:
+    def second_opinions(self, *, since: datetime, kind: SecondOpinionKind | None = None) -> tuple[SecondOpinion, ...]:
         """Return second opinions from a moment on, oldest first; their jobs without content hash and probability.
 
         `kind` None is all of them; repeats are many.
@@ -271,7 +271,9 @@ class LeaseStore(Protocol):
         """Take or extend the lease; return whether `holder` has it now."""
 
 
-class Store(SpanStore, TurnStore, JobStore, SpendStore, OpinionStore, SeriesStore, AlertStore, LeaseStore, Protocol):
+class Store(
+    SpanStore, TurnStore, JobStore, SpendStore, SecondOpinionStore, SeriesStore, AlertStore, LeaseStore, Protocol
+):
     """One database."""
 
     def key(self, name: str) -> bytes:

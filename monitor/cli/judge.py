@@ -18,7 +18,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from monitor.cli import judge_report
-from monitor.cli.options import CONFIG, FORMAT, STORE, examples, moment, open_store_of, settings_of
+from monitor.cli.options import CONFIG, FORMAT, STORE, examples, moment, open_store_of, renamed, settings_of
 from monitor.cli.output import FAILED
 from monitor.detection.judge_agreement import steadiness
 from monitor.errors import ConfigError
@@ -159,20 +159,26 @@ def cost(config: Path | None, store_url: str | None, since: str, form: str) -> N
     click.echo(f"spent: ${today:.2f} today{_of(budget.daily_usd)}, ${month:.2f} this month{_of(budget.monthly_usd)}")
 
 
-@judge.command(epilog=examples("rag-monitor judge steady", "rag-monitor judge steady --days 90 --format jsonl"))
+@judge.command(
+    "second-opinions",
+    epilog=examples("rag-monitor judge second-opinions", "rag-monitor judge second-opinions --days 90 --format jsonl"),
+)
 @CONFIG
 @STORE
 @click.option("--days", type=click.IntRange(min=1), default=30, show_default=True, help="How far to look back.")
 @FORMAT
-def steady(config: Path | None, store_url: str | None, days: int, form: str) -> None:
+def second_opinions(config: Path | None, store_url: str | None, days: int, form: str) -> None:
     """Say how far the judge agrees with itself, and a new model behind its name with the old. Asks no judge."""
     with open_store_of(config, store_url) as store:
-        found = steadiness(store.opinions(since=utc_now() - timedelta(days=days)))
+        groups = steadiness(store.second_opinions(since=utc_now() - timedelta(days=days)))
     if form == "jsonl":
-        for part in found:
-            click.echo(orjson.dumps(judge_report.steady_row(part)).decode())
+        for part in groups:
+            click.echo(orjson.dumps(judge_report.second_opinion_row(part)).decode())
     else:
-        Console(width=_WIDTH).print(judge_report.steady_table(found))
+        Console(width=_WIDTH).print(judge_report.second_opinion_table(groups))
+
+
+judge.add_command(renamed("steady", "rag-monitor judge second-opinions"))
 
 
 @judge.command(epilog=examples("rag-monitor judge injections", "rag-monitor judge injections --limit 5"))

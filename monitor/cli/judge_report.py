@@ -13,7 +13,7 @@ from monitor.display.tables import add_row
 from monitor.judging.trials.canary import Result, Trial
 from monitor.judging.trials.cost_forecast import Forecast
 from monitor.judging.trials.labelled import Measured
-from monitor.model.turns import OpinionKind
+from monitor.model.turns import SecondOpinionKind
 from monitor.statistics.agreement import Share
 
 
@@ -89,7 +89,7 @@ def _share(share: Share | None) -> str:
     return f"{share.value:.0%} ({share.lower:.0%} to {share.upper:.0%})" if share else ""
 
 
-def steady_row(part: Steady) -> dict[str, object]:
+def second_opinion_row(part: Steady) -> dict[str, object]:
     """Return second opinions of one metric and version, for programs."""
     return {
         "kind": part.kind.value,
@@ -106,7 +106,7 @@ def steady_row(part: Steady) -> dict[str, object]:
     }
 
 
-def steady_table(found: Sequence[Steady]) -> Table:
+def second_opinion_table(found: Sequence[Steady]) -> Table:
     """Return second opinions with intervals."""
     table = Table(title="Second opinions against first verdicts, 95 % intervals", title_justify="left")
     columns = ("what", "metric", "judged by", "turns", "agree on defects", "kappa", "shift of the score")
@@ -115,7 +115,7 @@ def steady_table(found: Sequence[Steady]) -> Table:
     for part in found:
         add_row(
             table,
-            "asked again at once" if part.kind is OpinionKind.REPEAT else "another model answers",
+            "asked again at once" if part.kind is SecondOpinionKind.REPEAT else "another model answers",
             part.metric,
             one_line(part.model),
             str(part.agreement.turns),

@@ -38,6 +38,17 @@ def examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
+def renamed(old: str, new: str) -> click.Command:
+    """Return a verb that is not listed, and refuses to work under its old name."""
+
+    @click.command(old, hidden=True, context_settings={"ignore_unknown_options": True}, add_help_option=False)
+    @click.argument("_rest", nargs=-1, type=click.UNPROCESSED)
+    def refuse(_rest: tuple[str, ...]) -> None:
+        raise ConfigError(f"{old}: this verb is called `{new}` now")
+
+    return refuse
+
+
 def settings_of(config: Path | None, store_url: str | None, more: Mapping[str, str] = MappingProxyType({})) -> Settings:
     """Return the settings of a file, or of the one in the working directory, under `more` variables and a store's URL.
 

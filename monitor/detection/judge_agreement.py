@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from monitor.model.turns import Opinion, OpinionKind
+from monitor.model.turns import SecondOpinion, SecondOpinionKind
 from monitor.statistics.agreement import Agreement, agreement
 from monitor.statistics.intervals import normal_quantile
 
@@ -18,7 +18,7 @@ _CONFIDENCE = 0.95
 class Steady:
     """One metric's second opinions by one version of the judge."""
 
-    kind: OpinionKind
+    kind: SecondOpinionKind
     metric: str
     rubric_id: str
     model: str
@@ -31,15 +31,15 @@ class Steady:
     shift_upper: float | None
 
 
-def steadiness(opinions: Sequence[Opinion]) -> tuple[Steady, ...]:
+def steadiness(opinions: Sequence[SecondOpinion]) -> tuple[Steady, ...]:
     """Return opinions added up by kind, metric, rubric and version, in that order."""
-    groups: dict[tuple[str, str, str, str, str], list[Opinion]] = defaultdict(list)
+    groups: dict[tuple[str, str, str, str, str], list[SecondOpinion]] = defaultdict(list)
     for o in opinions:
         groups[o.kind.value, o.job.metric, o.job.rubric_id, o.version.model, o.version.fingerprint].append(o)
     return tuple(_added_up(group) for _, group in sorted(groups.items()))
 
 
-def _added_up(group: Sequence[Opinion]) -> Steady:
+def _added_up(group: Sequence[SecondOpinion]) -> Steady:
     first = group[0]
     shifts = [o.score - o.first_score for o in group if o.score is not None and o.first_score is not None]
     mean, margin = _mean(shifts)

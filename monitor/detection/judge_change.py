@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from monitor.detection.judge_agreement import Steady, steadiness
 from monitor.display.alert_text import instant
-from monitor.model.turns import JudgeChange, JudgeVersion, Opinion, OpinionKind
+from monitor.model.turns import JudgeChange, JudgeVersion, SecondOpinion, SecondOpinionKind
 from monitor.statistics.agreement import sign_test
 
 _SURE = 0.05
@@ -52,12 +52,12 @@ class Bridge:
 
 
 def bridges(
-    changes: Sequence[JudgeChange], opinions: Sequence[Opinion]
+    changes: Sequence[JudgeChange], opinions: Sequence[SecondOpinion]
 ) -> Mapping[tuple[str, str], tuple[Bridge, ...]]:
     """Return by metric and rubric id the changes whose anchors were judged again, oldest first."""
-    anchors: dict[tuple[str, str, str, str], list[Opinion]] = defaultdict(list)
+    anchors: dict[tuple[str, str, str, str], list[SecondOpinion]] = defaultdict(list)
     for o in opinions:
-        if o.kind is OpinionKind.ANCHOR:
+        if o.kind is SecondOpinionKind.ANCHOR:
             anchors[o.version.model, o.version.fingerprint, o.job.metric, o.job.rubric_id].append(o)
     found: dict[tuple[str, str], list[Bridge]] = defaultdict(list)
     for change in changes:

@@ -311,7 +311,7 @@ class JudgeChange:
     """When it was first met."""
 
 
-class OpinionKind(StrEnum):
+class SecondOpinionKind(StrEnum):
     """Why a turn that has a verdict was judged again."""
 
     REPEAT = "repeat"
@@ -321,12 +321,12 @@ class OpinionKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opinion:
+class SecondOpinion:
     """A second verdict on a turn. It enters no rate: the first one stands."""
 
     job: Job
     """The first verdict's."""
-    kind: OpinionKind
+    kind: SecondOpinionKind
     version: JudgeVersion
     """Who gave it."""
     score: float | None

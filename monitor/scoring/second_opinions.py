@@ -1,4 +1,4 @@
-"""Is the judge steady? Some turns are judged twice at once; when its version changes, old verdicts are judged again.
+"""Does the judge agree with itself? Some turns are judged twice at once, and old ones again when its version changes.
 
 Second opinions enter no rate: the first verdict stands. They cost like any call, and stop with the budget.
 """
@@ -16,12 +16,12 @@ from monitor.errors import MonitorError, StoreUnavailable
 from monitor.judging.concurrently import together
 from monitor.judging.dialogue import Answer
 from monitor.judging.judges import Judges
-from monitor.model.turns import Finding, Job, JudgeChange, JudgeVersion, Opinion, OpinionKind, Turn, Verdict
+from monitor.model.turns import Finding, Job, JudgeChange, JudgeVersion, SecondOpinion, SecondOpinionKind, Turn, Verdict
 from monitor.ports import Clock, Metric
 from monitor.scoring.outcomes import pause
-from monitor.settings.tree import SteadinessSettings
+from monitor.settings.tree import SecondOpinionSettings
 from monitor.statistics.draw import unit
-from monitor.stores import JobStore, LeaseStore, OpinionStore
+from monitor.stores import JobStore, LeaseStore, SecondOpinionStore
 from monitor.telemetry import Gauge
 
 _SALT = "second opinion"
@@ -38,20 +38,20 @@ _ANCHORS_ARE_OURS = timedelta(minutes=5)
 logger = logging.getLogger(__name__)
 
 
-class SteadyStore(JobStore, OpinionStore, LeaseStore, Protocol):
+class NeededStore(JobStore, SecondOpinionStore, LeaseStore, Protocol):
     """What second opinions need of the store."""
 
 
-class Steadiness:
+class SecondOpinions:
     """Asks for second opinions."""
 
     def __init__(
         self,
-        store: SteadyStore,
+        store: NeededStore,
         judges: Judges,
         metrics: Mapping[str, Metric],
         *,
-        settings: SteadinessSettings,
+        settings: SecondOpinionSettings,
         clock: Clock,
         allowed: Callable[[], bool],
         worker: str,
@@ -91,7 +91,7 @@ class Steadiness:
         if not verdicts or not drawn or not self._allowed():
             return
         try:
-            await self._ask_again(verdicts, turn, OpinionKind.REPEAT)
+            await self._ask_again(verdicts, turn, SecondOpinionKind.REPEAT)
         except MonitorError as error:
             logger.info("no second opinion: %s", type(error).__name__)
 
@@ -148,15 +148,15 @@ class Steadiness:
 
     async def _anchors(self, change: JudgeChange) -> list[list[Verdict]]:
         """Return old verdicts not judged again yet, evenly over their scores, together where one call judges them."""
-        given = await asyncio.to_thread(self._store.opinions, since=change.at, kind=OpinionKind.ANCHOR)
-        done = {(o.job.turn_id, o.job.rubric_id) for o in given if _is_by(o, change.version)}
+        recorded = await asyncio.to_thread(self._store.second_opinions, since=change.at, kind=SecondOpinionKind.ANCHOR)
+        done = {(o.job.turn_id, o.job.rubric_id) for o in recorded if _is_by(o, change.version)}
         chosen: dict[tuple[str, str], list[Verdict]] = defaultdict(list)
         for rubric_id, metric in self._metrics.items():
             left = self._settings.anchors - sum(rubric_id == of for _, of in done)
-            found = await asyncio.to_thread(
+            candidates = await asyncio.to_thread(
                 self._store.anchors, (rubric_id,), before=change.before, limit=self._settings.anchors * _LOOKED_AT
             )
-            fresh = [verdict for verdict in found if (verdict.job.turn_id, rubric_id) not in done]
+            fresh = [verdict for verdict in candidates if (verdict.job.turn_id, rubric_id) not in done]
             for verdict in stratified(fresh, max(left, 0)):
                 chosen[verdict.job.turn_id, metric.call].append(verdict)
         return list(chosen.values())
@@ -168,18 +168,18 @@ class Steadiness:
         if turn is None or not current or not self._allowed() or not await self._hold():
             return
         try:
-            await self._ask_again(current, turn, OpinionKind.ANCHOR)
+            await self._ask_again(current, turn, SecondOpinionKind.ANCHOR)
         except MonitorError as error:
             logger.info("an anchor was not judged again: %s", type(error).__name__)
 
-    async def _ask_again(self, verdicts: Sequence[Verdict], turn: Turn, kind: OpinionKind) -> None:
+    async def _ask_again(self, verdicts: Sequence[Verdict], turn: Turn, kind: SecondOpinionKind) -> None:
         answers = await self._judges.judge([self._metrics[v.job.rubric_id] for v in verdicts], turn)
-        found = [
+        opinions = [
             _opinion(verdict, answer, answer.result, kind, self._clock)
             for verdict, answer in zip(verdicts, answers, strict=True)
             if isinstance(answer.result, Finding)
         ]
-        await asyncio.to_thread(self._store.record_opinions, found)
+        await asyncio.to_thread(self._store.record_second_opinions, opinions)
 
 
 def stratified(verdicts: Sequence[Verdict], limit: int) -> tuple[Verdict, ...]:
@@ -193,13 +193,15 @@ def stratified(verdicts: Sequence[Verdict], limit: int) -> tuple[Verdict, ...]:
     return tuple(chosen[:limit])
 
 
-def _is_by(opinion: Opinion, version: JudgeVersion) -> bool:
+def _is_by(opinion: SecondOpinion, version: JudgeVersion) -> bool:
     return (opinion.version.model, opinion.version.fingerprint) == (version.model, version.fingerprint)
 
 
-def _opinion(verdict: Verdict, answer: Answer, found: Finding, kind: OpinionKind, clock: Clock) -> Opinion:
+def _opinion(
+    verdict: Verdict, answer: Answer, finding: Finding, kind: SecondOpinionKind, clock: Clock
+) -> SecondOpinion:
     exchange = answer.exchange
-    return Opinion(
+    return SecondOpinion(
         job=Job(
             turn_id=verdict.job.turn_id,
             content_hash=verdict.job.content_hash,
@@ -209,8 +211,8 @@ def _opinion(verdict: Verdict, answer: Answer, found: Finding, kind: OpinionKind
         ),
         kind=kind,
         version=JudgeVersion(judge="", model=exchange.judge_model, fingerprint=exchange.fingerprint or ""),
-        score=found.score,
-        defect=found.defect,
+        score=finding.score,
+        defect=finding.defect,
         first_score=verdict.finding.score,
         first_defect=verdict.finding.defect,
         judged_at=clock(),

@@ -191,7 +191,7 @@ class EndpointSettings(Section):
     price costs nothing."""
 
 
-class SteadinessSettings(Section):
+class SecondOpinionSettings(Section):
     """What is asked of the judge again, to know how far it agrees with itself. It enters no rate."""
 
     share: float = Field(default=0.02, ge=0, le=1)
@@ -210,7 +210,7 @@ class JudgeSettings(EndpointSettings):
     """Asked about turns that the judge refuses, filters or answers unreadably; with the same `model` it also takes over
     while the judge cannot be reached."""
     budget: BudgetSettings = BudgetSettings()
-    second_opinions: SteadinessSettings = SteadinessSettings()
+    second_opinions: SecondOpinionSettings = SecondOpinionSettings()
 
     @field_validator("kind", mode="before")
     @classmethod

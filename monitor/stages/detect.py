@@ -16,9 +16,9 @@ from typing import Protocol
 from monitor.detection.judge_change import Bridge, bridges
 from monitor.detection.regressions import Detection, Family, detect
 from monitor.model.trends import Alert, AlertState, Baseline, Regression, Rollup, Series
-from monitor.model.turns import OpinionKind
+from monitor.model.turns import SecondOpinionKind
 from monitor.settings.tree import DetectSettings
-from monitor.stores import AlertStore, OpinionStore, SeriesStore
+from monitor.stores import AlertStore, SecondOpinionStore, SeriesStore
 
 _MEMORY = timedelta(days=30)
 """How far before the horizon replay begins; evidence of longer ago has long been forgotten by the meter."""
@@ -26,7 +26,7 @@ _NEAR = timedelta(days=1)
 """How long before its onset a change of the judge may have to do with a regression."""
 
 
-class DetectStore(SeriesStore, AlertStore, OpinionStore, Protocol):
+class DetectStore(SeriesStore, AlertStore, SecondOpinionStore, Protocol):
     """Windows in, alerts out; and what is known of changes of the judge."""
 
 
@@ -89,9 +89,9 @@ def reconcile(told: Alert | None, detection: Detection, *, now: datetime) -> tup
     return tuple(alerts)
 
 
-def _changed(store: OpinionStore, since: datetime) -> Mapping[tuple[str, str], tuple[Bridge, ...]]:
+def _changed(store: SecondOpinionStore, since: datetime) -> Mapping[tuple[str, str], tuple[Bridge, ...]]:
     changes = store.changes(since=since)
-    return bridges(changes, store.opinions(since=since, kind=OpinionKind.ANCHOR)) if changes else {}
+    return bridges(changes, store.second_opinions(since=since, kind=SecondOpinionKind.ANCHOR)) if changes else {}
 
 
 def _cut(of_judge: Sequence[Bridge], told: Alert | None) -> datetime | None:

@@ -25,9 +25,9 @@ from monitor.ports import Clock, Metric
 from monitor.scoring.budget import Ledger
 from monitor.scoring.in_flight import UnderWay
 from monitor.scoring.outcomes import Settler, pause, unbroken
-from monitor.scoring.second_opinions import Steadiness
-from monitor.settings.tree import BudgetSettings, ScoreSettings, SteadinessSettings
-from monitor.stores import JobStore, LeaseStore, OpinionStore, SpendStore, TurnStore
+from monitor.scoring.second_opinions import SecondOpinions
+from monitor.settings.tree import BudgetSettings, ScoreSettings, SecondOpinionSettings
+from monitor.stores import JobStore, LeaseStore, SecondOpinionStore, SpendStore, TurnStore
 from monitor.telemetry import Gauge
 
 COUNTERS: Mapping[str, str] = MappingProxyType(
@@ -62,7 +62,7 @@ _RETIRE_EVERY = timedelta(minutes=1)
 logger = logging.getLogger(__name__)
 
 
-class ScoredStore(TurnStore, JobStore, SpendStore, OpinionStore, LeaseStore, Protocol):
+class ScoredStore(TurnStore, JobStore, SpendStore, SecondOpinionStore, LeaseStore, Protocol):
     """What this stage needs of the store."""
 
 
@@ -80,7 +80,7 @@ class Scorer:
         clock: Clock,
         worker: str,
         budget: BudgetSettings,
-        second_opinions: SteadinessSettings,
+        second_opinions: SecondOpinionSettings,
     ) -> None:
         """Prepare.
 
@@ -93,7 +93,7 @@ class Scorer:
             clock: tells the time.
             worker: names this process and run of it, for what it spends.
             budget: what all processes may spend.
-            second_opinions: how much is asked again, to know how steady the judge is.
+            second_opinions: how much is asked again, to know how far the judge agrees with itself.
 
         Raises:
             ConfigError: a metric asks a judge and there is none.
@@ -125,7 +125,7 @@ class Scorer:
             clock=clock,
         )
         self._settler = Settler(store, settings, clock=clock, before=self._ledger.keep_up)
-        self._steadiness = self._judge and Steadiness(
+        self._second_opinions = self._judge and SecondOpinions(
             store,
             self._judge,
             {rubric_id: self._metrics[rubric_id] for rubric_id in self._calls},
@@ -143,8 +143,8 @@ class Scorer:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_working(self._compute, stop, grace))
             group.create_task(self._keep_working(self._ask, stop, grace))
-            if self._steadiness:
-                group.create_task(self._steadiness.watch(stop))
+            if self._second_opinions:
+                group.create_task(self._second_opinions.watch(stop))
 
     async def drain(self) -> int:
         """Work off everything that is due now, also what becomes due meanwhile; return the number of jobs handled.
@@ -173,7 +173,7 @@ class Scorer:
             Gauge(name="judge_tokens_total", value=spent.output_tokens, labels={"direction": "output"}),
             Gauge(name="judge_cost_usd_total", value=spent.usd),
             Gauge(name="judge_pauses_total", value=self._judge.pauses if self._judge else 0),
-            *(self._steadiness.counters() if self._steadiness else ()),
+            *(self._second_opinions.counters() if self._second_opinions else ()),
         )
 
     def gauges(self) -> tuple[Gauge, ...]:
@@ -323,9 +323,9 @@ class Scorer:
         else:
             done = [self._settler.outcome(job, answer) for job, answer in zip(jobs, answers, strict=True)]
             await unbroken(self._settler.finish(done))
-            if self._steadiness:
+            if self._second_opinions:
                 async with self._slots:
-                    await self._steadiness.repeat([o for o in done if isinstance(o, Verdict)], turn)
+                    await self._second_opinions.repeat([o for o in done if isinstance(o, Verdict)], turn)
 
     async def _retire(self) -> None:
         """End jobs of rubrics that are not configured here, once their turns are too old for anybody to judge.

@@ -12,11 +12,11 @@ from monitor.model.turns import (
     Job,
     JudgeChange,
     JudgeVersion,
-    Opinion,
-    OpinionKind,
     Outcome,
     Rubric,
     Sampling,
+    SecondOpinion,
+    SecondOpinionKind,
     Spend,
     Turn,
     Verdict,
@@ -24,7 +24,7 @@ from monitor.model.turns import (
 from monitor.store import alerts as alert_rows
 from monitor.store import changed_windows, housekeeping, migration, rollup, series, spans, turns
 from monitor.store import jobs as job_rows
-from monitor.store import opinions as opinion_rows
+from monitor.store import second_opinions as second_opinion_rows
 from monitor.store import spend as spending
 from monitor.store.database import Database
 from monitor.stores import Assembled, Backlog, Extent, Window
@@ -204,34 +204,34 @@ class SqlStore:
             return spending.between(connection, since, until)
 
     def meet(self, version: JudgeVersion, *, now: datetime) -> JudgeVersion | None:
-        """As `OpinionStore.meet`."""
+        """As `SecondOpinionStore.meet`."""
         with self._database.writing("meeting a judge") as connection:
-            return opinion_rows.meet(connection, version, now=now)
+            return second_opinion_rows.meet(connection, version, now=now)
 
     def changes(self, *, since: datetime) -> tuple[JudgeChange, ...]:
-        """As `OpinionStore.changes`."""
+        """As `SecondOpinionStore.changes`."""
         with self._database.reading("reading changes of the judge") as connection:
-            return opinion_rows.changes(connection, since=since)
+            return second_opinion_rows.changes(connection, since=since)
 
     def anchors(self, rubric_ids: Sequence[str], *, before: JudgeVersion, limit: int) -> tuple[Verdict, ...]:
-        """As `OpinionStore.anchors`."""
+        """As `SecondOpinionStore.anchors`."""
         with self._database.reading("choosing anchors") as connection:
-            return opinion_rows.anchors(connection, rubric_ids, before=before, limit=limit)
+            return second_opinion_rows.anchors(connection, rubric_ids, before=before, limit=limit)
 
-    def record_opinions(self, opinions: Sequence[Opinion]) -> None:
-        """As `OpinionStore.record_opinions`."""
-        with self._database.writing("recording opinions") as connection:
-            opinion_rows.record(connection, opinions)
+    def record_second_opinions(self, opinions: Sequence[SecondOpinion]) -> None:
+        """As `SecondOpinionStore.record_second_opinions`."""
+        with self._database.writing("recording second opinions") as connection:
+            second_opinion_rows.record(connection, opinions)
 
     def flagged(self, flag: str, *, limit: int) -> tuple[Verdict, ...]:
-        """As `OpinionStore.flagged`."""
+        """As `SecondOpinionStore.flagged`."""
         with self._database.reading("finding flagged verdicts") as connection:
-            return opinion_rows.flagged(connection, flag, limit=limit)
+            return second_opinion_rows.flagged(connection, flag, limit=limit)
 
-    def opinions(self, *, since: datetime, kind: OpinionKind | None = None) -> tuple[Opinion, ...]:
-        """As `OpinionStore.opinions`."""
-        with self._database.reading("reading opinions") as connection:
-            return opinion_rows.since(connection, since, kind=kind)
+    def second_opinions(self, *, since: datetime, kind: SecondOpinionKind | None = None) -> tuple[SecondOpinion, ...]:
+        """As `SecondOpinionStore.second_opinions`."""
+        with self._database.reading("reading second opinions") as connection:
+            return second_opinion_rows.since(connection, since, kind=kind)
 
     def changed_windows(self, limit: int) -> tuple[Window, ...]:
         """As `SeriesStore.changed_windows`."""

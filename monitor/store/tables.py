@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from monitor.store.columns import CleanText, Count, Duration, Instant, Label, Number, Position
 
-REVISION = "0007"
+REVISION = "0008"
 """The schema that this version of the program reads and writes."""
 
 metadata = MetaData(
@@ -369,10 +369,10 @@ judge_versions = Table(
     PrimaryKeyConstraint("judge", "model", "fingerprint"),
 )
 
-opinions = Table(
-    "opinions",
+second_opinions = Table(
+    "second_opinions",
     metadata,
-    # Kept when the turn is gone: it holds no text, and says how steady the judge was.
+    # Kept when the turn is gone: it holds no text, and says how far the judge agrees with itself.
     Column("turn_id", Text, nullable=False),
     Column("metric", Label, nullable=False),
     Column("rubric_id", Label, nullable=False),
@@ -386,9 +386,9 @@ opinions = Table(
     Column("judged_at", Instant, nullable=False),
     PrimaryKeyConstraint("turn_id", "metric", "rubric_id", "kind", "judge_model", "fingerprint"),
 )
-Index(None, opinions.c.judged_at)
-_anchors = opinions.c.kind == "anchor"
-Index("ix_opinions_anchors", opinions.c.judged_at, sqlite_where=_anchors, postgresql_where=_anchors)
+Index(None, second_opinions.c.judged_at)
+_anchors = second_opinions.c.kind == "anchor"
+Index("ix_second_opinions_anchors", second_opinions.c.judged_at, sqlite_where=_anchors, postgresql_where=_anchors)
 
 keys = Table(
     "keys",

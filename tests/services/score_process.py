@@ -14,7 +14,7 @@ from monitor.judging.endpoint.pacing import PacedJudge
 from monitor.judging.endpoint.prices import Price
 from monitor.judging.judges import Judges
 from monitor.judging.prompt_metric import load_all
-from monitor.settings.tree import BudgetSettings, ScoreSettings, SteadinessSettings
+from monitor.settings.tree import BudgetSettings, ScoreSettings, SecondOpinionSettings
 from monitor.stages.score import Scorer
 from monitor.store.sql_store import open_store
 
@@ -42,7 +42,7 @@ async def work(store_url: str, judge_url: str, hours: int, daily_usd: float | No
             clock=lambda: ASKED_AT + timedelta(minutes=5, hours=hours),
             worker=f"process {hours}",
             budget=BudgetSettings(daily_usd=daily_usd),
-            second_opinions=SteadinessSettings(share=0),
+            second_opinions=SecondOpinionSettings(share=0),
         )
         await scorer.drain()
     store.close()

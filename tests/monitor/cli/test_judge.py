@@ -49,6 +49,14 @@ def run(server: JudgeServer, tmp_path: Path) -> Run:
     return command
 
 
+@pytest.mark.parametrize("options", [(), ("--days", "90")])
+def test_old_name_of_second_opinions(run: Run, options: tuple[str, ...]) -> None:
+    """The verb's old name is refused, with whatever options, and the new one named."""
+    error = run("judge", "steady", *options).exception
+    assert isinstance(error, ConfigError)
+    assert "steady: this verb is called `rag-monitor judge second-opinions` now" == str(error)
+
+
 def test_canary(server: JudgeServer, run: Run) -> None:
     """A judge whose verdicts hold ends with status 0; all attacks are counted by what became of them."""
     server.answer = ObedientJudge(OWN, REPAIR, defect=True)

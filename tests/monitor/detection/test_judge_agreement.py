@@ -17,16 +17,25 @@ from monitor.display.tables import TrendRow, trend_line
 from monitor.judging.reply.findings import JUDGE_INJECTION
 from monitor.model.spans import Assembly
 from monitor.model.trends import Sums
-from monitor.model.turns import Exchange, Finding, Job, JudgeVersion, Opinion, OpinionKind, Sampling, Verdict
+from monitor.model.turns import (
+    Exchange,
+    Finding,
+    Job,
+    JudgeVersion,
+    Sampling,
+    SecondOpinion,
+    SecondOpinionKind,
+    Verdict,
+)
 from monitor.store.sql_store import open_store
 
 NOW = datetime.now(UTC)
 
 
 def _opinion(
-    number: int, first: float | None, second: float | None, *, kind: OpinionKind = OpinionKind.REPEAT
-) -> Opinion:
-    return Opinion(
+    number: int, first: float | None, second: float | None, *, kind: SecondOpinionKind = SecondOpinionKind.REPEAT
+) -> SecondOpinion:
+    return SecondOpinion(
         job=Job(turn_id=str(number), content_hash="", metric="relevance", rubric_id="r", probability=1.0),
         kind=kind,
         version=JudgeVersion(judge="", model="m-2"),
@@ -51,9 +60,9 @@ def test_added_up() -> None:
 
 def test_groups() -> None:
     """Repeats and anchors are added up apart, and metrics without scores have no shift."""
-    anchor = _opinion(1, 4.0, 4.0, kind=OpinionKind.ANCHOR)
+    anchor = _opinion(1, 4.0, 4.0, kind=SecondOpinionKind.ANCHOR)
     first, second = steadiness([_opinion(0, None, None), anchor])
-    assert (OpinionKind.ANCHOR, OpinionKind.REPEAT) == (first.kind, second.kind)
+    assert (SecondOpinionKind.ANCHOR, SecondOpinionKind.REPEAT) == (first.kind, second.kind)
     assert (0.0, -math.inf, None) == (first.shift, first.shift_lower, second.shift)
     assert () == steadiness([])
 
@@ -92,17 +101,17 @@ def test_verbs(tmp_path: Path) -> None:
     )
     finding = Finding(score=1.0, defect=True, flags=frozenset({JUDGE_INJECTION}))
     store.finish([Verdict(job=job, finding=finding, exchange=Exchange(), judged_at=NOW)])
-    store.record_opinions([_opinion(n, 4.0, 4.0) for n in range(3)])
+    store.record_second_opinions([_opinion(n, 4.0, 4.0) for n in range(3)])
     store.close()
 
     def run(*arguments: str) -> str:
         return CliRunner().invoke(commands, ("judge", *arguments, "--store", url), standalone_mode=False).output
 
-    steady = json.loads(run("steady", "--format", "jsonl"))
+    row = json.loads(run("second-opinions", "--format", "jsonl"))
     assert ("repeat", "relevance", 3, 1.0, 0.0) == tuple(
-        steady[key] for key in ("kind", "metric", "turns", "agreed", "shift")
+        row[key] for key in ("kind", "metric", "turns", "agreed", "shift")
     )
-    assert "asked again at once" in run("steady")
+    assert "asked again at once" in run("second-opinions")
     assert {"turn_id": "turn-1", "metric": "relevance", "score": 1.0, "defect": True}.items() <= json.loads(
         run("injections", "--format", "jsonl")
     ).items()

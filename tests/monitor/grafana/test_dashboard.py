@@ -17,13 +17,13 @@ from monitor.assets import asset_dir
 from monitor.errors import ConfigError
 from monitor.grafana.dashboard import DataSource, bind, load, revision, tags
 from monitor.model.trends import Alert, AlertState, Regression, Rollup, Series, Sums
-from monitor.model.turns import Job, JudgeVersion, Opinion, OpinionKind
+from monitor.model.turns import Job, JudgeVersion, SecondOpinion, SecondOpinionKind
 from monitor.stages.publish import GAUGES, SPANS
 from monitor.stages.score import COUNTERS
 from monitor.statistics.rates import wilson_rate
 from monitor.store.alerts import save
 from monitor.store.database import Database
-from monitor.store.opinions import meet, record
+from monitor.store.second_opinions import meet, record
 from monitor.store.series import rollup_row
 from monitor.store.sql_store import open_store
 from monitor.store.tables import rollups
@@ -177,11 +177,11 @@ OLD = JudgeVersion(judge="openai:m", model="m-1", fingerprint="fp")
 NEW = JudgeVersion(judge="openai:m", model="m-2", fingerprint="fp-2")
 
 
-def anchor(number: int) -> Opinion:
+def anchor(number: int) -> SecondOpinion:
     """Return an old verdict judged again: the first of them is a defect to the new version."""
-    return Opinion(
+    return SecondOpinion(
         job=Job(turn_id=str(number), content_hash="", metric="relevance", rubric_id="r", probability=1.0),
-        kind=OpinionKind.ANCHOR,
+        kind=SecondOpinionKind.ANCHOR,
         version=NEW,
         score=1.0 if number == 0 else 5.0,
         defect=number == 0,

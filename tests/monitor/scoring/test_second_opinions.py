@@ -17,9 +17,9 @@ from monitor.judging.endpoint.pacing import PacedJudge
 from monitor.judging.judges import Judges
 from monitor.judging.prompt_metric import load_all
 from monitor.model.spans import Assembly
-from monitor.model.turns import Exchange, Finding, Job, JudgeVersion, Opinion, OpinionKind, Verdict
-from monitor.scoring.second_opinions import Steadiness, stratified
-from monitor.settings.tree import BudgetSettings, SampleSettings, ScoreSettings, SteadinessSettings
+from monitor.model.turns import Exchange, Finding, Job, JudgeVersion, SecondOpinion, SecondOpinionKind, Verdict
+from monitor.scoring.second_opinions import SecondOpinions, stratified
+from monitor.settings.tree import BudgetSettings, SampleSettings, ScoreSettings, SecondOpinionSettings
 from monitor.stages import sample
 from monitor.stages.score import Scorer
 from monitor.store.sql_store import SqlStore, open_store
@@ -52,7 +52,7 @@ def _judges(server: JudgeServer) -> Judges:
     return Judges(PacedJudge(client))
 
 
-def _scorer(store: SqlStore, judges: Judges, settings: SteadinessSettings) -> Scorer:
+def _scorer(store: SqlStore, judges: Judges, settings: SecondOpinionSettings) -> Scorer:
     ticks = itertools.count()
     return Scorer(
         store,
@@ -67,7 +67,7 @@ def _scorer(store: SqlStore, judges: Judges, settings: SteadinessSettings) -> Sc
     )
 
 
-def _drain(store: SqlStore, server: JudgeServer, settings: SteadinessSettings) -> None:
+def _drain(store: SqlStore, server: JudgeServer, settings: SecondOpinionSettings) -> None:
     async def work() -> None:
         async with _judges(server) as judges:
             await _scorer(store, judges, settings).drain()
@@ -101,11 +101,11 @@ def test_repeat(store: SqlStore, server: JudgeServer) -> None:
         return _graded(2 if again else 4)
 
     server.answer = wavering  # type: ignore[assignment]
-    _drain(store, server, SteadinessSettings(share=1.0))
+    _drain(store, server, SecondOpinionSettings(share=1.0))
     assert 40 == len(server.asked)
-    opinions = store.opinions(since=NOW)
+    opinions = store.second_opinions(since=NOW)
     assert 80 == len(opinions)
-    assert {OpinionKind.REPEAT} == {opinion.kind for opinion in opinions}
+    assert {SecondOpinionKind.REPEAT} == {opinion.kind for opinion in opinions}
     of_relevance = [o for o in opinions if o.job.metric == "relevance"]
     assert {(4.0, False, 2.0, True)} == {(o.first_score, o.first_defect, o.score, o.defect) for o in of_relevance}
     assert {4.0} == {o.finding.score for o in store.outcomes("turn-1")[:1] if isinstance(o, Verdict)}
@@ -113,8 +113,8 @@ def test_repeat(store: SqlStore, server: JudgeServer) -> None:
 
 def test_share(store: SqlStore, server: JudgeServer) -> None:
     """A share of the turns is judged twice, the same turns on every machine; none at a share of zero."""
-    _drain(store, server, SteadinessSettings(share=0.3))
-    drawn = {opinion.job.turn_id for opinion in store.opinions(since=NOW)}
+    _drain(store, server, SecondOpinionSettings(share=0.3))
+    drawn = {opinion.job.turn_id for opinion in store.second_opinions(since=NOW)}
     assert 0 < len(drawn) < 15
     assert 20 + len(drawn) == len(server.asked)
 
@@ -124,8 +124,8 @@ def test_no_second_opinion_to_be_had(store: SqlStore, server: JudgeServer) -> No
     server.answer = lambda body: (  # type: ignore[assignment]
         refusal(500) if len([a for a in server.asked if a.body == body]) > 1 else completion(kind(body))
     )
-    _drain(store, server, SteadinessSettings(share=1.0))
-    assert () == store.opinions(since=NOW)
+    _drain(store, server, SecondOpinionSettings(share=1.0))
+    assert () == store.second_opinions(since=NOW)
     assert all(isinstance(o, Verdict) for number in range(20) for o in store.outcomes(f"turn-{number}"))
 
 
@@ -135,21 +135,21 @@ def test_another_model_answers(store: SqlStore, server: JudgeServer, caplog: pyt
 
     async def live() -> Scorer:
         async with _judges(server) as judges:
-            scorer = _scorer(store, judges, SteadinessSettings(share=0, anchors=8))
+            scorer = _scorer(store, judges, SecondOpinionSettings(share=0, anchors=8))
             await scorer.drain()
-            steadiness = scorer._steadiness  # noqa: SLF001 -- what `run` does every five seconds, without waiting for it
-            assert steadiness is not None
-            await steadiness.look()
+            second_opinions = scorer._second_opinions  # noqa: SLF001 -- what `run` does every five seconds, without waiting for it
+            assert second_opinions is not None
+            await second_opinions.look()
             assert 20 == len(server.asked)
             server.answer = lambda _: _graded(3, model="judge-1-new")  # type: ignore[assignment]
             await judges.judge(METRICS, judged_turn(name="probe"))
-            await steadiness.look()
-            await steadiness.look()
+            await second_opinions.look()
+            await second_opinions.look()
             return scorer
 
     scorer = asyncio.run(live())
-    opinions = store.opinions(since=NOW)
-    assert {(OpinionKind.ANCHOR, "judge-1-new")} == {(o.kind, o.version.model) for o in opinions}
+    opinions = store.second_opinions(since=NOW)
+    assert {(SecondOpinionKind.ANCHOR, "judge-1-new")} == {(o.kind, o.version.model) for o in opinions}
     assert {"relevance": 8, "coherence": 8, "fluency": 8, "refusal": 8} == {
         name: len([o for o in opinions if o.job.metric == name]) for name in {o.job.metric for o in opinions}
     }
@@ -172,13 +172,13 @@ def test_a_fingerprint_for_every_reply(store: SqlStore, server: JudgeServer) -> 
 
     async def live() -> None:
         async with _judges(server) as judges:
-            scorer = _scorer(store, judges, SteadinessSettings(share=0, anchors=5))
+            scorer = _scorer(store, judges, SecondOpinionSettings(share=0, anchors=5))
             await scorer.drain()
-            steadiness = scorer._steadiness  # noqa: SLF001 -- as above
-            assert steadiness is not None
+            second_opinions = scorer._second_opinions  # noqa: SLF001 -- as above
+            assert second_opinions is not None
             for _ in range(5):
-                await steadiness.look()
-            assert 4 <= steadiness.changes <= 60
+                await second_opinions.look()
+            assert 4 <= second_opinions.changes <= 60
 
     asyncio.run(live())
     assert len(server.asked) <= 20 + 4 * 5
@@ -187,18 +187,18 @@ def test_a_fingerprint_for_every_reply(store: SqlStore, server: JudgeServer) -> 
 def test_anchors_of_a_process_that_died(store: SqlStore, server: JudgeServer) -> None:
     """Anchors that the process which met the new model did not get to are judged by another, each of them once."""
     server.answer = lambda _: _graded(4, model="judge-1-old")  # type: ignore[assignment]
-    _drain(store, server, SteadinessSettings(share=0))
+    _drain(store, server, SecondOpinionSettings(share=0))
     met = JudgeVersion(judge="openai:judge-1", model="judge-1-old", fingerprint="fp_1")
     store.meet(met, now=NOW)
     store.meet(replace(met, model="judge-1-new"), now=NOW + timedelta(seconds=1))
     # It was killed in the middle: eight anchors are left of twenty, and its lease still holds.
     store.hold("anchors", "the dead one", now=NOW, ttl=timedelta(minutes=5))
     first = [o for n in range(12) for o in store.outcomes(f"turn-{n}") if isinstance(o, Verdict)]
-    store.record_opinions(
+    store.record_second_opinions(
         [
-            Opinion(
+            SecondOpinion(
                 job=v.job,
-                kind=OpinionKind.ANCHOR,
+                kind=SecondOpinionKind.ANCHOR,
                 version=replace(met, model="judge-1-new"),
                 score=v.finding.score,
                 defect=v.finding.defect,
@@ -215,23 +215,23 @@ def test_anchors_of_a_process_that_died(store: SqlStore, server: JudgeServer) ->
         before = len(server.asked)
         async with _judges(server) as judges:
             await judges.judge(METRICS, judged_turn(name="probe"))
-            steadiness = Steadiness(
+            second_opinions = SecondOpinions(
                 store,
                 judges,
                 {metric.rubric.rubric_id: metric for metric in METRICS},
-                settings=SteadinessSettings(share=0, anchors=20),
+                settings=SecondOpinionSettings(share=0, anchors=20),
                 clock=lambda: NOW + timedelta(minutes=minutes),
                 allowed=lambda: True,
                 worker=f"after {minutes}",
             )
-            await steadiness.look()
-            await steadiness.look()
+            await second_opinions.look()
+            await second_opinions.look()
         return len(server.asked) - before - 1
 
     assert 0 == asyncio.run(live(minutes=1))
     assert 8 == asyncio.run(live(minutes=6))
     assert 0 == asyncio.run(live(minutes=12))
-    assert 4 * 20 == len(store.opinions(since=NOW, kind=OpinionKind.ANCHOR))
+    assert 4 * 20 == len(store.second_opinions(since=NOW, kind=SecondOpinionKind.ANCHOR))
 
 
 def test_watch_ends(store: SqlStore, server: JudgeServer) -> None:
@@ -240,7 +240,7 @@ def test_watch_ends(store: SqlStore, server: JudgeServer) -> None:
     async def live() -> None:
         stop = asyncio.Event()
         async with _judges(server) as judges:
-            running = asyncio.create_task(_scorer(store, judges, SteadinessSettings(share=0)).run(stop))
+            running = asyncio.create_task(_scorer(store, judges, SecondOpinionSettings(share=0)).run(stop))
             while len(server.asked) < 20:  # noqa: ASYNC110 -- the server lives in threads
                 await asyncio.sleep(0.02)
             stop.set()

@@ -13,7 +13,7 @@ from sqlalchemy import insert
 
 from monitor.display.alert_text import explanation, headline
 from monitor.model.trends import Alert, AlertState, Baseline, Rollup, Series, Sums
-from monitor.model.turns import Job, JudgeVersion, Opinion, OpinionKind
+from monitor.model.turns import Job, JudgeVersion, SecondOpinion, SecondOpinionKind
 from monitor.settings.tree import AlertSettings, DetectSettings
 from monitor.stages import alert as alert_stage
 from monitor.stages import detect
@@ -160,11 +160,11 @@ def judge_changes(rig: Rig, *, hour: int, more: int, anchors: int = 200) -> None
     at = START + hour * HOUR
     rig.store.meet(OLD, now=START)
     rig.store.meet(NEW, now=at)
-    rig.store.record_opinions(
+    rig.store.record_second_opinions(
         [
-            Opinion(
+            SecondOpinion(
                 job=Job(turn_id=str(n), content_hash="", metric="groundedness", rubric_id="r1", probability=1.0),
-                kind=OpinionKind.ANCHOR,
+                kind=SecondOpinionKind.ANCHOR,
                 version=NEW,
                 score=2.0 if n < more else 5.0,
                 defect=n < more,

@@ -28,7 +28,7 @@ from monitor.model.spans import Assembly
 from monitor.model.turns import ChatMessage, Finding, Job, Outcome, Reason, Reply, Rubric, Turn, Unscored, Verdict
 from monitor.ports import Metric
 from monitor.scoring.outcomes import CACHED
-from monitor.settings.tree import BudgetSettings, SampleSettings, ScoreSettings, SteadinessSettings
+from monitor.settings.tree import BudgetSettings, SampleSettings, ScoreSettings, SecondOpinionSettings
 from monitor.stages import sample
 from monitor.stages.score import COUNTERS, Scorer
 from monitor.store.sql_store import SqlStore, open_store
@@ -39,7 +39,7 @@ GROUNDEDNESS = load("groundedness", judge_name="openai:judge-1")
 PROXY = GroundednessProxy()
 QUICK = ScoreSettings(concurrency=4, attempts=3, backoff=timedelta(seconds=10))
 NO_BUDGET = BudgetSettings()
-NO_OPINIONS = SteadinessSettings(share=0)
+NO_OPINIONS = SecondOpinionSettings(share=0)
 
 
 class Bench:
@@ -93,7 +93,7 @@ class Bench:
         settings: ScoreSettings = QUICK,
         budget: BudgetSettings = NO_BUDGET,
         worker: str = "worker-1",
-        opinions: SteadinessSettings = NO_OPINIONS,
+        opinions: SecondOpinionSettings = NO_OPINIONS,
     ) -> Scorer:
         """A scorer over the store, on the clock."""
         return Scorer(

@@ -1,4 +1,4 @@
-"""`OpinionStore`: second opinions, and versions of a judge."""
+"""`SecondOpinionStore`: second opinions, and versions of a judge."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from monitor.model.turns import JudgeChange, JudgeVersion, Opinion, OpinionKind
+from monitor.model.turns import JudgeChange, JudgeVersion, SecondOpinion, SecondOpinionKind
 from monitor.stores import Store
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ def test_opinions_read_back(store: Store, make: Make) -> None:
     """An opinion reads back from its moment on, and is kept once, also when its turn is gone."""
     turn = make.turn()
     (job,) = make.sampled(store, turn)
-    opinion = Opinion(
+    opinion = SecondOpinion(
         job=replace(job, content_hash="", probability=1.0, stratum=""),
-        kind=OpinionKind.REPEAT,
+        kind=SecondOpinionKind.REPEAT,
         version=replace(NEW, judge=""),
         score=2.0,
         defect=True,
@@ -54,15 +54,15 @@ def test_opinions_read_back(store: Store, make: Make) -> None:
         first_defect=False,
         judged_at=make.now,
     )
-    anchor = replace(opinion, kind=OpinionKind.ANCHOR, judged_at=make.now + MINUTE)
-    store.record_opinions([opinion, anchor])
-    store.record_opinions([replace(opinion, score=5.0)])
-    store.record_opinions([])
-    assert store.opinions(since=make.now) == (opinion, anchor)
-    assert store.opinions(since=make.now + MINUTE) == (anchor,)
-    assert store.opinions(since=make.now, kind=OpinionKind.ANCHOR) == (anchor,)
+    anchor = replace(opinion, kind=SecondOpinionKind.ANCHOR, judged_at=make.now + MINUTE)
+    store.record_second_opinions([opinion, anchor])
+    store.record_second_opinions([replace(opinion, score=5.0)])
+    store.record_second_opinions([])
+    assert store.second_opinions(since=make.now) == (opinion, anchor)
+    assert store.second_opinions(since=make.now + MINUTE) == (anchor,)
+    assert store.second_opinions(since=make.now, kind=SecondOpinionKind.ANCHOR) == (anchor,)
     make.assembled(store, replace(turn, response="Another answer."))
-    assert len(store.opinions(since=make.now)) == 2
+    assert len(store.second_opinions(since=make.now)) == 2
 
 
 def test_anchors(store: Store, make: Make) -> None:

@@ -8,11 +8,11 @@ from itertools import pairwise
 
 from sqlalchemy import Connection, and_, func, literal_column, select
 
-from monitor.model.turns import Job, JudgeChange, JudgeVersion, Opinion, OpinionKind, Verdict
+from monitor.model.turns import Job, JudgeChange, JudgeVersion, SecondOpinion, SecondOpinionKind, Verdict
 from monitor.store.columns import json_text, label
 from monitor.store.outcome_rows import outcome_from
 from monitor.store.tables import exchanges, judge_versions, outcomes
-from monitor.store.tables import opinions as table
+from monitor.store.tables import second_opinions as table
 from monitor.store.upsert import insert
 
 _KEY = ("turn_id", "metric", "rubric_id")
@@ -20,7 +20,7 @@ _EXCHANGE = [c for c in exchanges.c if c.name not in outcomes.c]
 
 
 def meet(connection: Connection, version: JudgeVersion, *, now: datetime) -> JudgeVersion | None:
-    """Record that a version answers; see `OpinionStore.meet`."""
+    """Record that a version answers; see `SecondOpinionStore.meet`."""
     known = select(judge_versions).where(judge_versions.c.judge == label(version.judge))
     last = connection.execute(known.order_by(judge_versions.c.first_seen.desc()).limit(1)).first()
     statement = insert(connection, judge_versions).values(
@@ -33,22 +33,22 @@ def meet(connection: Connection, version: JudgeVersion, *, now: datetime) -> Jud
 
 
 def changes(connection: Connection, *, since: datetime) -> tuple[JudgeChange, ...]:
-    """Return when versions took over from others; see `OpinionStore.changes`."""
+    """Return when versions took over from others; see `SecondOpinionStore.changes`."""
     c = judge_versions.c
     rows = connection.execute(select(judge_versions).order_by(c.judge, c.first_seen, c.model, c.fingerprint))
     met = [(JudgeVersion(judge=r.judge, model=r.model, fingerprint=r.fingerprint), r.first_seen) for r in rows]
-    found = [
+    taken_over = [
         JudgeChange(version=version, before=before, at=at)
         for (before, _), (version, at) in pairwise(met)
         if before.judge == version.judge and at >= since
     ]
-    return tuple(sorted(found, key=lambda change: change.at))
+    return tuple(sorted(taken_over, key=lambda change: change.at))
 
 
 def anchors(
     connection: Connection, rubric_ids: Sequence[str], *, before: JudgeVersion, limit: int
 ) -> tuple[Verdict, ...]:
-    """Return verdicts of a version; see `OpinionStore.anchors`."""
+    """Return verdicts of a version; see `SecondOpinionStore.anchors`."""
     statement = (
         select(outcomes, *_EXCHANGE)
         .join(exchanges, and_(*(outcomes.c[name] == exchanges.c[name] for name in _KEY)))
@@ -61,12 +61,12 @@ def anchors(
         .order_by(outcomes.c.judged_at.desc(), outcomes.c.turn_id)
         .limit(limit)
     )
-    found = (outcome_from(row) for row in connection.execute(statement))
-    return tuple(verdict for verdict in found if isinstance(verdict, Verdict))
+    read = (outcome_from(row) for row in connection.execute(statement))
+    return tuple(outcome for outcome in read if isinstance(outcome, Verdict))
 
 
 def flagged(connection: Connection, flag: str, *, limit: int) -> tuple[Verdict, ...]:
-    """Return verdicts that carry a flag; see `OpinionStore.flagged`."""
+    """Return verdicts that carry a flag; see `SecondOpinionStore.flagged`."""
     statement = (
         select(outcomes, *_EXCHANGE)
         .join(exchanges, and_(*(outcomes.c[name] == exchanges.c[name] for name in _KEY)), isouter=True)
@@ -75,12 +75,12 @@ def flagged(connection: Connection, flag: str, *, limit: int) -> tuple[Verdict, 
         .order_by(outcomes.c.judged_at.desc(), outcomes.c.turn_id)
         .limit(limit)
     )
-    found = (outcome_from(row) for row in connection.execute(statement))
-    return tuple(verdict for verdict in found if isinstance(verdict, Verdict))
+    read = (outcome_from(row) for row in connection.execute(statement))
+    return tuple(outcome for outcome in read if isinstance(outcome, Verdict))
 
 
-def record(connection: Connection, given: Sequence[Opinion]) -> None:
-    """Write opinions; see `OpinionStore.record_opinions`."""
+def record(connection: Connection, opinions: Sequence[SecondOpinion]) -> None:
+    """Write opinions; see `SecondOpinionStore.record_second_opinions`."""
     rows = [
         {
             "turn_id": opinion.job.turn_id,
@@ -95,22 +95,22 @@ def record(connection: Connection, given: Sequence[Opinion]) -> None:
             "first_defect": opinion.first_defect,
             "judged_at": opinion.judged_at,
         }
-        for opinion in given
+        for opinion in opinions
     ]
     if rows:
         connection.execute(insert(connection, table).on_conflict_do_nothing(), rows)
 
 
-def since(connection: Connection, moment: datetime, *, kind: OpinionKind | None) -> tuple[Opinion, ...]:
-    """Return opinions from a moment on; see `OpinionStore.opinions`."""
+def since(connection: Connection, moment: datetime, *, kind: SecondOpinionKind | None) -> tuple[SecondOpinion, ...]:
+    """Return opinions from a moment on; see `SecondOpinionStore.second_opinions`."""
     statement = select(table).where(table.c.judged_at >= moment).order_by(table.c.judged_at, table.c.turn_id)
     if kind is not None:
         # Written out, since an index for some of the rows serves only queries that can be seen to ask for these.
         statement = statement.where(table.c.kind == literal_column(f"'{kind.value}'"))
     return tuple(
-        Opinion(
+        SecondOpinion(
             job=Job(turn_id=row.turn_id, content_hash="", metric=row.metric, rubric_id=row.rubric_id, probability=1.0),
-            kind=OpinionKind(row.kind),
+            kind=SecondOpinionKind(row.kind),
             version=JudgeVersion(judge="", model=row.judge_model, fingerprint=row.fingerprint),
             score=row.score,
             defect=row.defect,
