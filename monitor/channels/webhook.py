@@ -1,20 +1,7 @@
 """Alerts as JSON to any HTTP endpoint: one POST per transition.
 
-The body is an object with these keys, times in RFC 3339 UTC, rates as shares in [0, 1]:
-
-    version        "1"; grows when a key changes its meaning, not when one is added
-    status         "firing" or "resolved", as Prometheus Alertmanager says it
-    alert_id       names the incident; the same in its firing and its resolved message
-    fingerprint    names series and rule; the same for every incident of both
-    title, message what a person should read
-    link           a page about the alert; "" unless `link` is configured
-    labels         app, environment, slice, metric, rubric_id, rule, release
-    began_at, detected_at, resolved_at (null while it goes on)
-    rate, rate_lower, rate_upper       since `began_at`, with the 95 % interval
-    baseline_rate, null_rate           what it is held against, and up to where nothing is called a regression
-    evidence, threshold                log10 of the evidence at detection and of what was needed
-    promise        the false-alarm promise in one sentence
-    judge_change   that the judge became another one about then, in a sentence; "" when it did not
+The body is `monitor.display.alert_document`; `docs/alerts.md` describes its keys, `docs/alert.schema.json` is its
+schema.
 
 Delivery is at least once: a receiver that must act once keys on the header `Idempotency-Key`, which is the same for
 every attempt at one transition.
@@ -26,7 +13,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -35,12 +22,11 @@ from urllib.parse import urlsplit
 import aiohttp
 from pydantic import Field, SecretStr
 
-from monitor.display.alert_text import explanation, headline
+from monitor.display.alert_document import alert_document
 from monitor.errors import ConfigError, Permanent, Retryable
-from monitor.model.trends import Alert, AlertState
+from monitor.model.trends import Alert
 from monitor.ports import Channel
 from monitor.settings.tree import Duration, Section, secret
-from monitor.text.timestamps import rfc3339
 
 _AGAIN = frozenset({408, 425, 429})
 _SERVER_ERRORS = 500
@@ -131,13 +117,14 @@ class _Webhook:
             "Content-Type": "application/json",
             "Idempotency-Key": f"{alert.alert_id}:{alert.state}",
         }
+        document = alert_document(alert, link=self.link.replace("{alert_id}", alert.alert_id))
         limit = aiohttp.ClientTimeout(total=self.timeout.total_seconds())
         try:
             async with (
                 aiohttp.ClientSession(timeout=limit) as session,
                 session.post(
                     self.url,
-                    data=json.dumps(body(alert, link=self.link), allow_nan=False).encode(),
+                    data=json.dumps(document, allow_nan=False).encode(),
                     headers=headers,
                     ssl=self.trust or True,
                     allow_redirects=False,
@@ -151,33 +138,6 @@ class _Webhook:
             raise Retryable(f"{self.where}: no answer: {type(error).__name__}") from None
         except ValueError as error:
             raise Permanent(f"{self.where}: the request cannot be made", reason=type(error).__name__) from None
-
-
-def body(alert: Alert, *, link: str) -> dict[str, object]:
-    """Return what is posted; `{alert_id}` in `link` is filled in."""
-    regression = alert.regression
-    return {
-        "version": "1",
-        "status": "resolved" if alert.state is AlertState.RESOLVED else "firing",
-        "alert_id": alert.alert_id,
-        "fingerprint": alert.fingerprint,
-        "title": headline(alert),
-        "message": explanation(alert),
-        "link": link.replace("{alert_id}", alert.alert_id),
-        "labels": {**asdict(regression.series), "rule": regression.rule, "release": regression.release},
-        "began_at": rfc3339(regression.began_at),
-        "detected_at": rfc3339(regression.detected_at),
-        "resolved_at": None if regression.recovered_at is None else rfc3339(regression.recovered_at),
-        "rate": regression.rate,
-        "rate_lower": regression.rate_lower,
-        "rate_upper": regression.rate_upper,
-        "baseline_rate": regression.baseline_rate,
-        "null_rate": regression.null_rate,
-        "evidence": regression.evidence_log10,
-        "threshold": regression.threshold_log10,
-        "promise": regression.promise,
-        "judge_change": regression.judge_change,
-    }
 
 
 def _pause(header: str | None, now: datetime) -> timedelta | None:

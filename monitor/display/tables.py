@@ -11,6 +11,7 @@ import orjson
 from rich.table import Table
 from rich.text import Text
 
+from monitor.display.alert_document import alert_document
 from monitor.display.alert_text import escaped, one_line, subject
 from monitor.model.spans import EPOCH
 from monitor.model.trends import Alert, Rollup, Sums
@@ -203,35 +204,8 @@ def turn_table(turns: Iterable[Turn]) -> Table:
 
 
 def alert_line(alert: Alert) -> str:
-    """Return the alert as one JSON object on one line."""
-    r = alert.regression
-    return _json(
-        {
-            "alert_id": alert.alert_id,
-            "fingerprint": alert.fingerprint,
-            "state": alert.state.value,
-            "app": r.series.app,
-            "environment": r.series.environment,
-            "slice": r.series.slice,
-            "metric": r.series.metric,
-            "rubric_id": r.series.rubric_id,
-            "rule": r.rule,
-            "release": r.release,
-            "began_at": rfc3339(r.began_at),
-            "detected_at": rfc3339(r.detected_at),
-            "firing_at": rfc3339(alert.firing_at) if alert.firing_at else None,
-            "resolved_at": rfc3339(alert.resolved_at) if alert.resolved_at else None,
-            "rate": r.rate,
-            "lower": r.rate_lower,
-            "upper": r.rate_upper,
-            "baseline_rate": r.baseline_rate,
-            "null_rate": r.null_rate,
-            "evidence_log10": r.evidence_log10,
-            "threshold_log10": r.threshold_log10,
-            "promise": r.promise,
-            "judge_change": r.judge_change,
-        }
-    )
+    """Return the alert as one JSON object on one line, with the keys of webhooks."""
+    return _json(alert_document(alert))
 
 
 def alert_table(alerts: Sequence[Alert]) -> Table:

@@ -92,7 +92,7 @@ class Baseline:
 
 
 class AlertState(StrEnum):
-    """The life of an alert, in order."""
+    """The states of an alert, in order."""
 
     PENDING = "pending"
     FIRING = "firing"
@@ -107,11 +107,11 @@ class Regression:
     rule: str
     """`continuous` or `release`."""
     began_at: datetime
-    """Estimated onset: the start of the window in which the evidence began to grow."""
+    """Event time: estimated onset, the start of the window in which the evidence began to grow."""
     detected_at: datetime
-    """When the deciding window closed: its end plus the allowed lateness."""
+    """Event time: when the deciding window was closed, its end plus the allowed lateness."""
     recovered_at: datetime | None
-    """Likewise for the recovery; None while it goes on."""
+    """Event time, likewise for the recovery; None while the regression goes on."""
     rate: float
     """Defect rate since `began_at`."""
     rate_lower: float
@@ -142,7 +142,9 @@ class Alert:
     state: AlertState
     regression: Regression
     pending_at: datetime
+    """Processing time at which the alert was created; likewise the next two for the later states."""
     firing_at: datetime | None = None
+    """None before that, and for an alert that recovered before it could fire."""
     resolved_at: datetime | None = None
     annotated: bool = False
     """Whether Grafana carries its annotation in the current state."""

@@ -37,9 +37,10 @@ TREND = (
     "input_tokens", "output_tokens", "cost_usd",
 )  # fmt: skip
 ALERT = (
-    "alert_id", "fingerprint", "state", "app", "environment", "slice", "metric", "rubric_id", "rule", "release",
-    "began_at", "detected_at", "firing_at", "resolved_at", "rate", "lower", "upper", "baseline_rate", "null_rate",
-    "evidence_log10", "threshold_log10", "promise", "judge_change",
+    "version", "alert_id", "fingerprint", "state", "title", "message", "link", "app", "environment", "slice", "metric",
+    "rubric_id", "rule", "release", "began_at", "detected_at", "recovered_at", "pending_at", "firing_at", "resolved_at",
+    "rate", "rate_lower", "rate_upper", "baseline_rate", "null_rate", "evidence_log10", "threshold_log10", "promise",
+    "judge_change",
 )  # fmt: skip
 EXPLAINED = ("spans", "turn", "sampling", "outcomes", "windows")
 SETTINGS = """

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from json_schema import faults
 
 from monitor.channels.webhook import Config, build
 from monitor.errors import ConfigError, Permanent, Retryable
@@ -24,6 +25,7 @@ from monitor.settings.tree import plugin_config
 
 BEGAN = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
 SECRET = "hunter2"
+SCHEMA = Path(__file__).parents[3] / "docs" / "alert.schema.json"
 
 
 class Receiver(ThreadingHTTPServer):
@@ -93,7 +95,15 @@ def alert(state: AlertState = AlertState.FIRING, *, recovered_at: datetime | Non
         release="1.5.0",
         promise="The promise.",
     )
-    return Alert(alert_id="a1", fingerprint="f1", state=state, regression=regression, pending_at=BEGAN)
+    return Alert(
+        alert_id="a1",
+        fingerprint="f1",
+        state=state,
+        regression=regression,
+        pending_at=datetime(2026, 5, 4, 13, 20, tzinfo=UTC),
+        firing_at=datetime(2026, 5, 4, 13, 25, tzinfo=UTC),
+        resolved_at=recovered_at and recovered_at + timedelta(minutes=5),
+    )
 
 
 def send(config: Config, sent: Alert) -> None:
@@ -120,31 +130,32 @@ def test_a_firing_alert_is_posted_in_words_and_numbers(receiver: Receiver) -> No
         "Detected 4 May 2026 13:15 UTC. The promise."
     ).replace("9.870", "9.87")
     assert body == {
-        "version": "1",
-        "status": "firing",
+        "version": 1,
         "alert_id": "a1",
         "fingerprint": "f1",
+        "state": "firing",
         "title": "groundedness_proxy of shop-bot (production): defect rate rose to 12.3 %",
         "link": "https://m.example/alerts/a1",
-        "labels": {
-            "app": "shop-bot",
-            "environment": "production",
-            "slice": "",
-            "metric": "groundedness_proxy",
-            "rubric_id": "r1",
-            "rule": "release",
-            "release": "1.5.0",
-        },
+        "app": "shop-bot",
+        "environment": "production",
+        "slice": "",
+        "metric": "groundedness_proxy",
+        "rubric_id": "r1",
+        "rule": "release",
+        "release": "1.5.0",
         "began_at": "2026-05-04T10:00:00Z",
         "detected_at": "2026-05-04T13:15:00Z",
+        "recovered_at": None,
+        "pending_at": "2026-05-04T13:20:00Z",
+        "firing_at": "2026-05-04T13:25:00Z",
         "resolved_at": None,
         "rate": 0.1234,
         "rate_lower": 0.0987,
         "rate_upper": 0.1512,
         "baseline_rate": 0.0205,
         "null_rate": 0.0312,
-        "evidence": 3.4,
-        "threshold": 1.6,
+        "evidence_log10": 3.4,
+        "threshold_log10": 1.6,
         "promise": "The promise.",
         "judge_change": "",
     }
@@ -155,9 +166,21 @@ def test_a_resolved_alert_says_from_when_to_when(receiver: Receiver) -> None:
     send(config(receiver.url), alert(AlertState.RESOLVED, recovered_at=BEGAN + timedelta(hours=9)))
     ((_, headers, body),) = receiver.taken
     assert headers["Idempotency-Key"] == "a1:resolved"
-    assert (body["status"], body["resolved_at"]) == ("resolved", "2026-05-04T19:00:00Z")
+    assert (body["state"], body["recovered_at"]) == ("resolved", "2026-05-04T19:00:00Z")
+    assert body["resolved_at"] == "2026-05-04T19:05:00Z"
     assert "between 4 May 2026 10:00 UTC and 4 May 2026 19:00 UTC" in body["message"]
     assert "recovered from 12.3 %" in body["title"]
+
+
+def test_bodies_fit_the_published_schema(receiver: Receiver) -> None:
+    """What is posted has every key of docs/alert.schema.json and no other; a wrong value would be seen."""
+    schema = json.loads(SCHEMA.read_text())
+    send(config(receiver.url), alert())
+    send(config(receiver.url), alert(AlertState.RESOLVED, recovered_at=BEGAN + timedelta(hours=9)))
+    for _, _, body in receiver.taken:
+        assert faults(body, schema, schema) == []
+        assert list(body) == list(schema["properties"])
+        assert len(faults({**body, "rate": 1.5, "state": "open", "began_at": None}, schema, schema)) == 3
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204])

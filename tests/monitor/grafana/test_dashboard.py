@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from json_schema import faults
 from sqlalchemy import insert
 
 from monitor.assets import asset_dir
@@ -47,44 +48,6 @@ def dicts(node: Any) -> Iterator[dict[str, Any]]:
         yield node
     for below in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         yield from dicts(below)
-
-
-TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float)}
-
-
-def faults(value: Any, schema: dict[str, Any], root: dict[str, Any], at: str = "") -> list[str]:
-    """Return where a value breaks a JSON schema, for the keywords that Grafana's schemas use."""
-    if "$ref" in schema:
-        return faults(value, root["definitions"][schema["$ref"].rsplit("/", 1)[1]], root, at)
-    # What Grafana's own types call `any` is written as an open object.
-    if schema.get("additionalProperties") == {} and "properties" not in schema:
-        return []
-    options = schema.get("oneOf") or schema.get("anyOf")
-    if options:
-        tried = [faults(value, option, root, at) for option in options]
-        return [] if [] in tried else min(tried, key=len)
-    found = [f for option in schema.get("allOf", ()) for f in faults(value, option, root, at)]
-    if schema.get("type") == "null":
-        return [] if value is None else [f"{at}: not null"]
-    kind = schema.get("type")
-    if kind and (not isinstance(value, TYPES[kind]) or (isinstance(value, bool) and kind != "boolean")):
-        return [f"{at}: {value!r} is no {kind}"]
-    if value not in schema.get("enum", [value]) or value != schema.get("const", value):
-        found.append(f"{at}: {value!r} is not allowed")
-    return found + faults_below(value, schema, root, at)
-
-
-def faults_below(value: Any, schema: dict[str, Any], root: dict[str, Any], at: str) -> list[str]:
-    """Return the faults of an object's fields or a list's items."""
-    if isinstance(value, list):
-        return [f for i, item in enumerate(value) for f in faults(item, schema.get("items", {}), root, f"{at}[{i}]")]
-    if not isinstance(value, dict):
-        return []
-    known = schema.get("properties", {})
-    found = [f"{at}: {name} is missing" for name in schema.get("required", ()) if name not in value]
-    if schema.get("additionalProperties") is False:
-        found += [f"{at}.{name}: unknown" for name in value if name not in known]
-    return found + [f for n in value if n in known for f in faults(value[n], known[n], root, f"{at}.{n}")]
 
 
 @pytest.mark.parametrize("source", [POSTGRES, PROMETHEUS])

@@ -1,0 +1,65 @@
+"""`rag-monitor alerts`: what it prints from a store."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from click.testing import CliRunner
+from json_schema import faults
+
+from monitor.cli.main import commands
+from monitor.model.trends import Alert, AlertState, Regression, Series
+from monitor.store.sql_store import open_store
+
+SCHEMA = Path(__file__).parents[3] / "docs" / "alert.schema.json"
+BEGAN = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def alert(state: AlertState, *, hour: int) -> Alert:
+    """Return an alert that began so many hours later, as it is stored in this state."""
+    series = Series(app="shop", environment="production", slice="", metric="groundedness", rubric_id="r1")
+    began, fired, over = BEGAN + hour * HOUR, state is not AlertState.PENDING, state is AlertState.RESOLVED
+    regression = Regression(
+        series=series,
+        rule="continuous",
+        began_at=began,
+        detected_at=began + 3 * HOUR,
+        recovered_at=began + 9 * HOUR if over else None,
+        rate=0.2,
+        rate_lower=0.15,
+        rate_upper=0.25,
+        baseline_rate=0.05,
+        null_rate=0.06,
+        evidence_log10=4.0,
+        threshold_log10=3.0,
+    )
+    return Alert(
+        alert_id=state.value,
+        fingerprint="f1",
+        state=state,
+        regression=regression,
+        pending_at=began + 4 * HOUR,
+        firing_at=began + 5 * HOUR if fired else None,
+        resolved_at=began + 10 * HOUR if over else None,
+    )
+
+
+def test_lines_fit_the_published_schema(tmp_path: Path) -> None:
+    """Alerts in every state are printed with exactly the keys of docs/alert.schema.json, newest first."""
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    with closing(open_store(url)) as store:
+        store.save_alerts([alert(state, hour=hour) for hour, state in enumerate(AlertState)], ())
+    output = CliRunner().invoke(commands, ("alerts", "--store", url, "--format", "jsonl"), standalone_mode=False).output
+    lines = [json.loads(line) for line in output.splitlines()]
+    schema = json.loads(SCHEMA.read_text())
+    assert [faults(line, schema, schema) for line in lines] == [[], [], []]
+    assert [list(line) for line in lines] == [list(schema["properties"])] * 3
+    assert [(line["state"], line["recovered_at"], line["resolved_at"]) for line in lines] == [
+        ("resolved", "2026-05-04T21:00:00Z", "2026-05-04T22:00:00Z"),
+        ("firing", None, None),
+        ("pending", None, None),
+    ]
