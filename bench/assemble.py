@@ -17,13 +17,16 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from monitor import plugins
 from monitor.assembly.join import join
-from monitor.assembly.trace_turns import read
+from monitor.assembly.rules import reading_rules
+from monitor.assembly.trace_turns import read_trace
 from monitor.model.spans import Attributes, Decoded, Span
 from monitor.payloads.otlp.fragments import Fragment, decode_otlp, split_otlp
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BEGAN = 1_767_225_600_000_000_000
-DIALECTS = tuple(plugins.load("dialects", kind, "bench").DIALECT for kind in plugins.kinds("dialects"))
+RULES = reading_rules(
+    (plugins.load("dialects", kind, "bench").DIALECT for kind in plugins.kinds("dialects")), hash_user=str
+)
 TRACE = "ab" * 16
 rng = random.Random(7)  # noqa: S311 -- made-up words
 WORDS = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 10))) for _ in range(4000)]
@@ -54,8 +57,7 @@ def main() -> None:
 
 def assemble(spans: tuple[Span, ...]) -> None:
     """What a tick does with the decoded spans of one trace."""
-    reading = read(join(TRACE, [Decoded(spans=spans)], last_received_at=NOW), DIALECTS, hash_user=str)
-    assert reading.turns
+    assert read_trace(join(TRACE, [Decoded(spans=spans)]), RULES).assembly.turns
 
 
 def milliseconds(run: Callable[[], None]) -> float:

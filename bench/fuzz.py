@@ -37,6 +37,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from collectors.otlp_http import collector as otlp_http
 from monitor.assembly.join import join
+from monitor.assembly.rules import reading_rules
+from monitor.assembly.trace_turns import read_trace
 from monitor.errors import Permanent
 from monitor.model.spans import Decoded, Fragment
 from monitor.payloads.compression import unpacked
@@ -45,7 +47,6 @@ from monitor.payloads.turn_records.fragments import decode_turns, turn_fragment
 from monitor.runtime.build import load_dialects
 from monitor.runtime.intake import Intake
 from monitor.settings.tree import IntakeSettings, Settings
-from monitor.stages.assemble import assemble
 from monitor.store.sql_store import open_store
 
 if sys.version_info >= (3, 14):
@@ -67,7 +68,7 @@ SLOW_SECONDS = 1.0
 GROWTH_MIB = 32
 MOST_MEMORY = 3 * 1024**3
 """Address space of the whole run: a body that makes anything huge fails loudly and leaves others their memory."""
-DIALECTS = load_dialects(Settings())
+RULES = reading_rules(load_dialects(Settings()), hash_user=str)
 ODD_NUMBERS = (0, -1, 1, 2**31, 2**53 + 1, 2**63, 2**64, -(2**63) - 1, 1e308, 0.5, float("nan"), float("inf"))
 ODD_TEXTS = ("", "\0", "\ud800", "é" * 3, "NaN", "null", "9" * 400, "-0", "0x1", "\ufeff", "a" * 5000)
 ODD_BYTES = (
@@ -274,10 +275,7 @@ def fragment(payload: bytes, signal: OtlpSignal) -> Fragment:
 def assembled(body: bytes) -> list[object]:
     """Make turns of a request, through every dialect."""
     found = split_otlp(body, "traces", received_at=NOW, encoding="protobuf")
-    return [
-        assemble(join(one.trace_id, [decode_otlp(one)], last_received_at=NOW), DIALECTS, hash_user=lambda user: user)
-        for one in found.fragments
-    ]
+    return [read_trace(join(one.trace_id, [decode_otlp(one)]), RULES) for one in found.fragments]
 
 
 def imported(body: bytes) -> Decoded:

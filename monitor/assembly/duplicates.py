@@ -10,50 +10,53 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from monitor.assembly.trace_turns import Print, Reading
+from monitor.assembly.trace_turns import CallPrint, TraceTurns
 
 _TOLERANCE_NS = 10_000_000
 _Key: TypeAlias = tuple[object, ...]
 
 
-def twins(readings: Sequence[Reading]) -> frozenset[str]:
-    """Return the traces among `readings` that describe a call which another of them describes with more around it."""
-    known: defaultdict[_Key, list[tuple[Reading, Print]]] = defaultdict(list)
-    for reading in readings:
-        for call in reading.calls:
+def duplicates(traces: Sequence[TraceTurns]) -> frozenset[str]:
+    """Return the ids of those `traces` that describe a call which another of them describes with more around it."""
+    known: defaultdict[_Key, list[tuple[TraceTurns, CallPrint]]] = defaultdict(list)
+    for trace in traces:
+        for call in trace.calls:
             for key in _keys(call):
-                known[key].append((reading, call))
+                known[key].append((trace, call))
     return frozenset(
-        reading.trace_id
-        for reading in readings
-        if reading.lone and any(_same(reading, other, call) for other, call in _candidates(reading, known))
+        trace.trace_id
+        for trace in traces
+        if trace.is_single_call and any(_repeats(trace, other, call) for other, call in _candidates(trace, known))
     )
 
 
-def _keys(call: Print) -> Iterator[_Key]:
+def _keys(call: CallPrint) -> Iterator[_Key]:
     if call.response_id is not None:
         yield "id", call.service, call.response_id
-    if call.said is not None:
-        yield "said", call.service, call.said
-    elif call.heard is not None:
-        yield "heard", call.service, call.heard
+    if call.output is not None:
+        yield "output", call.service, call.output
+    elif call.prompt is not None:
+        yield "prompt", call.service, call.prompt
 
 
-def _candidates(reading: Reading, known: dict[_Key, list[tuple[Reading, Print]]]) -> Iterable[tuple[Reading, Print]]:
-    return (found for key in _keys(reading.calls[0]) for found in known.get(key, ()))
+def _candidates(
+    trace: TraceTurns, known: dict[_Key, list[tuple[TraceTurns, CallPrint]]]
+) -> Iterable[tuple[TraceTurns, CallPrint]]:
+    return (candidate for key in _keys(trace.calls[0]) for candidate in known.get(key, ()))
 
 
-def _same(lone: Reading, other: Reading, call: Print) -> bool:
-    own = lone.calls[0]
-    if other.trace_id == lone.trace_id or own.scope == call.scope:
+def _repeats(single: TraceTurns, other: TraceTurns, call: CallPrint) -> bool:
+    """Whether the only call of `single` is this `call` of `other`, which says more of it."""
+    own = single.calls[0]
+    if other.trace_id == single.trace_id or own.scope == call.scope:
         return False
     if own.response_id and call.response_id and own.response_id != call.response_id:
         return False
     if not (call.start_ns - _TOLERANCE_NS <= own.start_ns and own.end_ns <= call.end_ns + _TOLERANCE_NS):
         return False
-    # Of two lone descriptions the wider one stays.
-    return not other.lone or _width(call, other) > _width(own, lone)
+    # Of two single calls the wider description stays.
+    return not other.is_single_call or _width(call, other) > _width(own, single)
 
 
-def _width(call: Print, reading: Reading) -> tuple[int, str]:
-    return call.end_ns - call.start_ns, reading.trace_id
+def _width(call: CallPrint, trace: TraceTurns) -> tuple[int, str]:
+    return call.end_ns - call.start_ns, trace.trace_id

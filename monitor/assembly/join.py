@@ -5,10 +5,9 @@ The result depends on what was delivered, never on order, grouping or repetition
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import TypeAlias
 
 from monitor.extract.json_text import dump
@@ -18,11 +17,11 @@ _SPEAKERS = ("system", "user", "assistant", "tool")
 _Key: TypeAlias = tuple[int, int, str]
 
 
-def join(trace_id: str, decoded: Sequence[Decoded], *, last_received_at: datetime) -> Trace:
+def join(trace_id: str, decoded: Sequence[Decoded]) -> Trace:
     """Return the trace that the decoded fragments of `trace_id` add up to.
 
     Of several copies of a span the one that says more is kept (whole times, then attributes and events, then the
-    later end). A log record delivered twice counts once.
+    later end). A log record delivered twice counts once, of an imported turn the last copy.
     """
     spans: dict[str, Span] = {}
     for part in decoded:
@@ -39,7 +38,8 @@ def join(trace_id: str, decoded: Sequence[Decoded], *, last_received_at: datetim
         trace_id=trace_id,
         spans=tuple(sorted(joined, key=lambda span: (span.start_ns, span.span_id))),
         orphan_logs=tuple(orphans),
-        last_received_at=last_received_at,
+        turns=tuple({turn.turn_id: turn for part in decoded for turn in part.turns}.values()),
+        unread=sum((Counter(part.unread) for part in decoded), Counter()),
     )
 
 

@@ -7,7 +7,6 @@ question begins the next turn. Source of the rules: dialects.md 4.2.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -43,28 +42,19 @@ class Unit:
         return bool(self.roles & _MATTERING)
 
 
-@dataclass(frozen=True, slots=True)
-class Segments:
-    """The turns of a trace; `unread` counts spans that were read but belong to no turn, by reason."""
-
-    units: tuple[Unit, ...]
-    unread: Counter[str]
-
-
-def segment(forest: Forest) -> Segments:
-    """Return the units that are turns."""
-    unread: Counter[str] = Counter()
+def segment(forest: Forest) -> tuple[list[Unit], list[tuple[Unit, str]]]:
+    """Return the units that are turns, and those that are none, each with the reason."""
     held: dict[Node, list[Unit]] = {}
     for node in _open_bottom_up(forest.tops):
         held[node] = _units(node, [unit for child in node.children for unit in _held(child, held)])
-    turns = []
+    turns, rejected = [], []
     for unit in _join(None, [unit for top in forest.tops for unit in _held(top, held)]):
         reason = _reason_against(unit)
         if reason is None:
             turns.append(unit)
         else:
-            unread[reason] += sum(1 for root in unit.roots for node in walk(root) if node.role not in SILENT)
-    return Segments(tuple(turns), unread)
+            rejected.append((unit, reason))
+    return turns, rejected
 
 
 def _open_bottom_up(tops: Sequence[Node]) -> list[Node]:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from monitor.assembly.model_calls import Call
+from monitor.assembly.prompt_question import flat
+from monitor.assembly.rules import ReadingRules
 from monitor.assembly.segment import segment
 from monitor.assembly.tree import grow
 from monitor.assembly.turn import turn
 from monitor.assembly.turn_spans import gather
+from monitor.assembly.unread import unread_counts
 from monitor.extract.attributes import text
-from monitor.model.spans import Trace
-from monitor.model.turns import Turn
-from monitor.ports import Dialect
+from monitor.model.spans import Assembly, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Print:
+class CallPrint:
     """What two descriptions of one model call have in common, whoever describes it."""
 
     service: tuple[str | None, str | None]
@@ -29,68 +29,70 @@ class Print:
     start_ns: int
     end_ns: int
     response_id: str | None
-    said: bytes | None
+    output: bytes | None
     """Digest of the output, None when there was none."""
-    heard: bytes | None
+    prompt: bytes | None
     """Digest of the prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What a trace reads as. `unread` counts spans that belong to no turn, by reason."""
+class TraceTurns:
+    """The turns of a trace, and its model calls as they may be described a second time in another trace."""
 
-    trace_id: str
-    turns: tuple[Turn, ...] = ()
-    calls: tuple[Print, ...] = ()
-    lone: bool = False
+    assembly: Assembly
+    calls: tuple[CallPrint, ...] = ()
+    is_single_call: bool = False
     """The trace is a single model call without anything around it: perhaps a second description of one."""
-    unread: Counter[str]
+
+    @property
+    def trace_id(self) -> str:
+        """Which trace."""
+        return self.assembly.trace_id
 
 
-def read(
-    trace: Trace, dialects: Sequence[Dialect], *, hash_user: Callable[[str], str], max_spans: int | None = None
-) -> Reading:
-    """Return the turns of a trace, by start.
+def read_trace(trace: Trace, rules: ReadingRules, *, through: int = 0) -> TraceTurns:
+    """Return the turns of a trace, by start, and after them those that arrived as turns.
 
-    With more than `max_spans` spans the earliest are looked at; turns are flagged `span_limit` and the rest counted
-    as `over_limit`.
+    `through` is the highest fragment position that went into the trace. With more spans than `rules.max_spans` the
+    earliest are looked at; turns are flagged `span_limit` and the rest counted as `over_limit`.
     """
-    over = max(0, len(trace.spans) - max_spans) if max_spans is not None else 0
+    over = max(0, len(trace.spans) - rules.max_spans) if rules.max_spans is not None else 0
     if over:
-        trace = replace(trace, spans=trace.spans[:max_spans])
-    forest = grow(trace, dialects)
-    segments = segment(forest)
-    materials = [gather(unit) for unit in segments.units]
-    turns = [turn(material, hash_user=hash_user) for material in materials]
+        trace = replace(trace, spans=trace.spans[: rules.max_spans])
+    forest = grow(trace, rules.dialects)
+    units, rejected = segment(forest)
+    materials = [gather(unit) for unit in units]
+    turns = [turn(material, hash_user=rules.hash_user) for material in materials]
     if over:
-        turns = [replace(one, flags=one.flags | {"span_limit"}) for one in turns]
-    unread = forest.unread + segments.unread
-    if over:
-        unread["over_limit"] += over
-    return Reading(
-        trace_id=trace.trace_id,
-        turns=tuple(sorted(turns, key=lambda one: (one.started_at, one.span_id))),
+        turns = [replace(turn, flags=turn.flags | {"span_limit"}) for turn in turns]
+    turns.sort(key=lambda turn: (turn.started_at, turn.span_id))
+    return TraceTurns(
+        assembly=Assembly(
+            trace_id=trace.trace_id,
+            through=through,
+            turns=(*turns, *trace.turns),
+            unread=unread_counts(trace, forest, rejected, over_limit=over),
+        ),
         calls=tuple(_print(call) for material in materials for call in material.calls),
-        lone=len(turns) == 1 and "single_call" in turns[0].flags,
-        unread=unread,
+        is_single_call=len(turns) == 1 and "single_call" in turns[0].flags,
     )
 
 
-def _print(call: Call) -> Print:
+def _print(call: Call) -> CallPrint:
     resource = call.span.resource
-    return Print(
+    return CallPrint(
         service=(text(resource, "service.name"), text(resource, "service.instance.id")),
         scope=call.span.scope,
         start_ns=call.span.start_ns,
         end_ns=call.span.end_ns,
         response_id=call.response_id,
-        said=_digest([call.output]) if call.output else None,
-        heard=_digest(message.content for message in call.messages) if call.messages else None,
+        output=_digest([call.output]) if call.output else None,
+        prompt=_digest(message.content for message in call.messages) if call.messages else None,
     )
 
 
 def _digest(texts: Iterable[str]) -> bytes:
     digest = hashlib.blake2b(digest_size=16)
-    for one in texts:
-        digest.update(" ".join(one.split()).encode("utf-8", "surrogatepass") + b"\x00")
+    for content in texts:
+        digest.update(flat(content).encode("utf-8", "surrogatepass") + b"\x00")
     return digest.digest()

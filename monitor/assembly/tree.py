@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from monitor.model.spans import LogRecord, Role, Span, Step, Trace
@@ -13,8 +13,6 @@ WRAPPERS = frozenset((Role.CHAIN, Role.AGENT))
 """Roles that wrap other steps."""
 SILENT = frozenset((None, Role.TRANSPORT, Role.NOISE))
 """Roles that say nothing of a turn's content; None for spans that no dialect claims."""
-
-_REASONS = {None: "no_dialect", Role.TRANSPORT: "transport", Role.NOISE: "noise"}
 
 
 @dataclass(slots=True, eq=False)
@@ -54,32 +52,32 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """All trees of a trace, by start; `unread` counts spans and log records that say nothing, by reason."""
+    """All trees of a trace."""
 
     tops: tuple[Node, ...]
-    unread: Counter[str]
+    """By start."""
+    nodes: tuple[Node, ...]
+    """Every span that was delivered."""
+    lost_logs: int
+    """Log records without their span that say nothing."""
 
 
 def grow(trace: Trace, dialects: Sequence[Dialect]) -> Forest:
-    """Return the trees of a trace; `dialects` are asked in order of priority and the first that claims a span reads it.
+    """Return the trees of a trace; `dialects` are in order of priority: the first that claims a span reads it.
 
     Spans whose parent is unknown are children of one node without a span per missing parent. Cycles of parents are
     cut at their earliest span.
     """
-    ordered = sorted(dialects, key=lambda dialect: (dialect.priority, dialect.name))
-    unread: Counter[str] = Counter()
-    nodes = {span.span_id: node(span, ordered) for span in trace.spans}
-    for made in _from_orphans(trace.orphan_logs, ordered, unread):
-        nodes.setdefault(made.span_id, made)
+    nodes = {span.span_id: node(span, dialects) for span in trace.spans}
+    lost_logs = 0
+    for records in _by_span(trace.orphan_logs):
+        restored = node(_span_of(records), dialects)
+        if _speaks(restored):
+            nodes.setdefault(restored.span_id, restored)
+        else:
+            lost_logs += len(records)
     tops = _link(nodes)
-    for one in nodes.values():
-        reason = _REASONS.get(one.role)
-        if reason is not None:
-            unread[reason] += 1
-    for one in nodes.values():
-        if one.role is Role.EVALUATION:
-            unread["evaluation"] += 1 + sum(1 for top in one.children for n in walk(top) if n.role not in SILENT)
-    return Forest(tuple(sorted(tops, key=_by_start)), unread)
+    return Forest(tuple(sorted(tops, key=_by_start)), tuple(nodes.values()), lost_logs)
 
 
 def node(span: Span, dialects: Sequence[Dialect]) -> Node:
@@ -148,30 +146,33 @@ def _cut_cycles(nodes: dict[str, Node], tops: list[Node]) -> None:
         stack.append(lost)
 
 
-def _from_orphans(logs: Sequence[LogRecord], dialects: Sequence[Dialect], unread: Counter[str]) -> Iterator[Node]:
-    """Content that came as log records counts also when its span was dropped on the way."""
-    by_span: defaultdict[str, list[LogRecord]] = defaultdict(list)
+def _by_span(logs: Sequence[LogRecord]) -> Iterable[Sequence[LogRecord]]:
+    records: defaultdict[str, list[LogRecord]] = defaultdict(list)
     for record in logs:
-        by_span[record.span_id].append(record)
-    for span_id, records in by_span.items():
-        events = tuple(record.event for record in records)
-        span = Span(
-            trace_id=records[0].trace_id,
-            span_id=span_id,
-            parent_id=None,
-            name=events[0].name,
-            kind=0,
-            start_ns=events[0].time_ns,
-            end_ns=events[-1].time_ns,
-            attributes={},
-            events=events,
-            resource=records[0].resource,
-            scope=records[0].scope,
-            flags=frozenset({"span_missing"}).union(*(record.flags for record in records)),
-        )
-        made = node(span, dialects)
-        step = made.step if span_id else None
-        if step is not None and (step.output or any(message.content for message in step.messages or ())):
-            yield made
-        else:
-            unread["orphan_log"] += len(records)
+        records[record.span_id].append(record)
+    return records.values()
+
+
+def _span_of(records: Sequence[LogRecord]) -> Span:
+    """The span that was dropped on the way, as far as its log records tell."""
+    events = tuple(record.event for record in records)
+    return Span(
+        trace_id=records[0].trace_id,
+        span_id=records[0].span_id,
+        parent_id=None,
+        name=events[0].name,
+        kind=0,
+        start_ns=events[0].time_ns,
+        end_ns=events[-1].time_ns,
+        attributes={},
+        events=events,
+        resource=records[0].resource,
+        scope=records[0].scope,
+        flags=frozenset({"span_missing"}).union(*(record.flags for record in records)),
+    )
+
+
+def _speaks(node: Node) -> bool:
+    """Whether a model call's messages or output are in it; log records may also belong to no span."""
+    step = node.step if node.span_id else None
+    return step is not None and bool(step.output or any(message.content for message in step.messages or ()))

@@ -121,7 +121,10 @@ class Trace:
     spans: tuple[Span, ...]
     orphan_logs: tuple[LogRecord, ...] = ()
     """Log records whose span never came."""
-    last_received_at: datetime
+    turns: tuple[Turn, ...] = ()
+    """Turns that arrived as such, each once."""
+    unread: Mapping[str, int] = field(default_factory=dict)
+    """Records that could not be read, by reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +139,7 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
-    """What one settled trace became: its turns, and spans that no dialect read, counted by reason."""
+    """What one settled trace became: its turns, and the records and spans that are in none, counted by reason."""
 
     trace_id: str
     through: int

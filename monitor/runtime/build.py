@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -16,6 +17,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from monitor import plugins
+from monitor.assembly.rules import ReadingRules, reading_rules
 from monitor.dialects._configured import Fields, NamedDialect, places
 from monitor.errors import ConfigError, StoreUnavailable
 from monitor.judging import prompt_metric
@@ -55,10 +57,10 @@ class Parts:
     """None when every metric is computed in code."""
     proxy: Proxy | None
     """None for no cheap score of turns."""
-    dialects: tuple[Dialect, ...]
+    rules: ReadingRules
+    """How traces become turns."""
     fields: Fields
     """Attributes that the settings name for them."""
-    user_key: bytes
     worker: str
     """Names this process and run of it."""
 
@@ -67,17 +69,18 @@ class Parts:
         """What is measured, in the order of the settings."""
         return tuple(metric.rubric for metric in self.metrics)
 
-    def hash_user(self, user_id: str) -> str:
-        """Return the pseudonym that stands for a user in this store."""
-        return hashlib.blake2b(user_id.encode("utf-8", "replace"), key=self.user_key, digest_size=12).hexdigest()
-
     def decode(self, fragment: Fragment) -> Decoded:
         """Read a stored fragment; imported turns lose their user ids here, as captured ones do in assembly."""
         if fragment.signal != "turns":
             return self.fields.identified(decode_otlp(fragment))
         decoded = decode_turns(fragment)
-        turns = (replace(t, user_id=self.hash_user(t.user_id)) if t.user_id else t for t in decoded.turns)
+        turns = (replace(t, user_id=self.rules.hash_user(t.user_id)) if t.user_id else t for t in decoded.turns)
         return replace(decoded, turns=tuple(turns))
+
+
+def pseudonym(user_id: str, *, key: bytes) -> str:
+    """Return the pseudonym that stands for a user in the store that holds this key."""
+    return hashlib.blake2b(user_id.encode("utf-8", "replace"), key=key, digest_size=12).hexdigest()
 
 
 @asynccontextmanager
@@ -100,9 +103,12 @@ async def open_parts(settings: Settings) -> AsyncIterator[Parts]:
             metrics=metrics,
             judge=judge,
             proxy=lexical,
-            dialects=dialects,
+            rules=reading_rules(
+                dialects,
+                hash_user=partial(pseudonym, key=store.key("user")),
+                max_spans=settings.assemble.max_spans,
+            ),
             fields=_fields(settings),
-            user_key=store.key("user"),
             worker=f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}",
         )
         if judge is None:

@@ -42,8 +42,7 @@ class Pipeline:
             parts.settings.assemble,
             now=now,
             decode=parts.decode,
-            dialects=parts.dialects,
-            hash_user=parts.hash_user,
+            rules=parts.rules,
         )
 
     async def sample(self, now: datetime) -> int:

@@ -10,17 +10,18 @@ import logging
 import traceback
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from monitor.assembly.duplicates import twins
+from monitor.assembly.duplicates import duplicates
 from monitor.assembly.join import join
-from monitor.assembly.trace_turns import Reading, read
-from monitor.model.spans import Assembly, StoredFragment, Trace
+from monitor.assembly.rules import ReadingRules
+from monitor.assembly.trace_turns import TraceTurns, read_trace
+from monitor.model.spans import Assembly, StoredFragment
 from monitor.model.turns import Turn
-from monitor.ports import Decoder, Dialect
+from monitor.ports import Decoder
 from monitor.settings.tree import AssembleSettings
 from monitor.stores import Extent, SpanStore, TurnStore
 
@@ -37,27 +38,13 @@ class TraceStore(SpanStore, TurnStore, Protocol):
     """What this stage reads and writes."""
 
 
-def assemble(
-    trace: Trace,
-    dialects: Sequence[Dialect],
-    *,
-    hash_user: Callable[[str], str],
-    through: int = 0,
-    max_spans: int | None = None,
-) -> Assembly:
-    """Return the turns of one trace; `through` is the highest fragment position that went into it."""
-    reading = read(trace, dialects, hash_user=hash_user, max_spans=max_spans)
-    return Assembly(trace_id=trace.trace_id, through=through, turns=reading.turns, unread=dict(reading.unread))
-
-
 def tick(
     store: TraceStore,
     settings: AssembleSettings,
     *,
     now: datetime,
     decode: Decoder,
-    dialects: Sequence[Dialect],
-    hash_user: Callable[[str], str],
+    rules: ReadingRules,
 ) -> int:
     """Assemble the traces that are due and return how many turns were written.
 
@@ -67,7 +54,7 @@ def tick(
     Raises:
         StoreUnavailable: the database cannot be read or written; nothing of the current batch was kept.
     """
-    assembler = _Assembler(store, settings, decode=decode, dialects=dialects, hash_user=hash_user)
+    assembler = _Assembler(store, decode=decode, rules=rules)
     written = 0
     for _ in range(_ROUNDS):
         due = store.due(quiet_since=now - settings.quiet, open_since=now - settings.max_age, limit=settings.batch)
@@ -80,74 +67,50 @@ def tick(
     return written
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A trace read back, with the highest position that went into it."""
-
-    reading: Reading
-    through: int
-
-
 class _Assembler:
     """Reads traces of one store."""
 
-    def __init__(
-        self,
-        store: TraceStore,
-        settings: AssembleSettings,
-        *,
-        decode: Decoder,
-        dialects: Sequence[Dialect],
-        hash_user: Callable[[str], str],
-    ) -> None:
+    def __init__(self, store: TraceStore, *, decode: Decoder, rules: ReadingRules) -> None:
         self._store = store
-        self._settings = settings
         self._decode = decode
-        self._dialects = dialects
-        self._hash_user = hash_user
+        self._rules = rules
 
     def assemblies(self, trace_ids: Sequence[str]) -> tuple[Assembly, ...]:
         """Return what the traces became, and their neighbours that turn out to be described twice now."""
         batch = self._read(trace_ids)
         around = self._read(tuple(self._neighbours(batch)))
-        dropped = twins([one.reading for one in (*batch, *around)])
-        rewritten = [one for one in around if one.reading.trace_id in dropped]
-        return tuple(_assembly(one, duplicate=one.reading.trace_id in dropped) for one in (*batch, *rewritten))
+        dropped = duplicates((*batch, *around))
+        rewritten = [trace for trace in around if trace.trace_id in dropped]
+        return tuple(
+            _without_turns(trace) if trace.trace_id in dropped else trace.assembly for trace in (*batch, *rewritten)
+        )
 
-    def _read(self, trace_ids: Sequence[str]) -> list[_Read]:
+    def _read(self, trace_ids: Sequence[str]) -> list[TraceTurns]:
         if not trace_ids:
             return []
         fragments = self._store.fragments(trace_ids)
         return [self._read_one(trace_id, fragments[trace_id]) for trace_id in trace_ids if fragments.get(trace_id)]
 
-    def _read_one(self, trace_id: str, fragments: Sequence[StoredFragment]) -> _Read:
-        through = max(stored.position for stored in fragments)
+    def _read_one(self, trace_id: str, fragments: Sequence[StoredFragment]) -> TraceTurns:
+        ordered = sorted(fragments, key=lambda stored: stored.position)
+        through = ordered[-1].position
         try:
-            return _Read(self._reading(trace_id, fragments), through)
+            trace = join(trace_id, [self._decode(stored.fragment) for stored in ordered])
+            return read_trace(trace, self._rules, through=through)
         except Exception as error:  # noqa: BLE001 -- one trace must not stop the others; it is counted and marked
             at = traceback.extract_tb(error.__traceback__)[-1]
             log.error("trace %s lost: %s in %s:%s", trace_id, type(error).__name__, at.filename, at.lineno)  # noqa: TRY400 -- the message of a foreign error may hold user text
-            count = sum(stored.fragment.count for stored in fragments)
-            return _Read(Reading(trace_id=trace_id, unread=Counter({"internal": count})), through)
+            lost = {"internal": sum(stored.fragment.count for stored in fragments)}
+            return TraceTurns(assembly=Assembly(trace_id=trace_id, through=through, turns=(), unread=lost))
 
-    def _reading(self, trace_id: str, fragments: Sequence[StoredFragment]) -> Reading:
-        ordered = sorted(fragments, key=lambda stored: stored.position)
-        parts = [self._decode(stored.fragment) for stored in ordered]
-        received = max(stored.fragment.received_at for stored in ordered)
-        trace = join(trace_id, parts, last_received_at=received)
-        reading = read(trace, self._dialects, hash_user=self._hash_user, max_spans=self._settings.max_spans)
-        imported = {turn.turn_id: turn for part in parts for turn in part.turns}
-        unread = sum((Counter(part.unread) for part in parts), reading.unread)
-        return replace(reading, turns=(*reading.turns, *imported.values()), unread=unread)
-
-    def _neighbours(self, batch: Sequence[_Read]) -> Iterator[str]:
+    def _neighbours(self, batch: Sequence[TraceTurns]) -> Iterator[str]:
         """Traces in the store that may describe a call of the batch, or be described by one."""
-        seen = {one.reading.trace_id for one in batch}
+        seen = {trace.trace_id for trace in batch}
         by_app: defaultdict[str, list[tuple[Turn, bool]]] = defaultdict(list)
-        for one in batch:
-            for turn in one.reading.turns:
-                if one.reading.calls:
-                    by_app[turn.app].append((turn, one.reading.lone))
+        for trace in batch:
+            if trace.calls:
+                for turn in trace.assembly.turns:
+                    by_app[turn.app].append((turn, trace.is_single_call))
         for app, turns in by_app.items():
             around = _Around([turn for turn, alone in turns if alone], [turn for turn, alone in turns if not alone])
             for stored in self._store.extents(
@@ -198,10 +161,7 @@ def _encloses(outer: Turn | Extent, inner: Turn | Extent) -> bool:
     return outer.started_at - _SLACK <= inner.started_at and inner.ended_at <= outer.ended_at + _SLACK
 
 
-def _assembly(one: _Read, *, duplicate: bool) -> Assembly:
-    reading = one.reading
-    unread = Counter(reading.unread)
-    if duplicate:
-        unread["duplicate"] += len(reading.calls)
-    turns = () if duplicate else reading.turns
-    return Assembly(trace_id=reading.trace_id, through=one.through, turns=turns, unread=dict(unread))
+def _without_turns(trace: TraceTurns) -> Assembly:
+    """What becomes of a trace whose call another one describes with more around it."""
+    unread = Counter(trace.assembly.unread) + Counter({"duplicate": len(trace.calls)})
+    return replace(trace.assembly, turns=(), unread=unread)

@@ -1,32 +1,31 @@
 """Spans as values, and the turns that all dialects together read from them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import TypeAlias
 
 import pytest
 
 from monitor import plugins
 from monitor.assembly.join import join
-from monitor.assembly.trace_turns import Reading, read
-from monitor.model.spans import Attributes, AttributeValue, Decoded, Event, LogRecord, Span
+from monitor.assembly.rules import ReadingRules, reading_rules
+from monitor.assembly.trace_turns import read_trace
+from monitor.model.spans import Assembly, Attributes, AttributeValue, Decoded, Event, LogRecord, Span
 from monitor.model.turns import Turn
 from monitor.ports import Dialect
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 BEGAN = 1_772_366_400_000_000_000
 SECOND = 1_000_000_000
-RECEIVED = datetime(2026, 3, 1, 12, 1, tzinfo=UTC)
 
 Turns: TypeAlias = Callable[..., tuple[Turn, ...]]
-Read: TypeAlias = Callable[..., Reading]
+Assemble: TypeAlias = Callable[..., Assembly]
 
 
 class Make:
     """Spans of one trace; ids are made of small numbers, times are seconds after the trace began."""
 
     trace_id = TRACE
-    received_at = RECEIVED
 
     @staticmethod
     def id(number: int) -> str:
@@ -162,21 +161,27 @@ def dialects() -> tuple[Dialect, ...]:
 
 
 @pytest.fixture(scope="session")
-def reading(dialects: tuple[Dialect, ...]) -> Read:
-    """Read spans, and log records, as one trace; user ids become `user:<id>`."""
+def rules(dialects: tuple[Dialect, ...]) -> ReadingRules:
+    """All of them, without a limit; user ids become `user:<id>`."""
+    return reading_rules(dialects, hash_user=lambda user: f"user:{user}")
 
-    def of(spans: Sequence[Span], logs: Sequence[LogRecord] = (), *, max_spans: int | None = None) -> Reading:
-        trace = join(TRACE, [Decoded(spans=tuple(spans), logs=tuple(logs))], last_received_at=RECEIVED)
-        return read(trace, dialects, hash_user=lambda user: f"user:{user}", max_spans=max_spans)
+
+@pytest.fixture(scope="session")
+def assemble(rules: ReadingRules) -> Assemble:
+    """Read spans, and log records, as one trace."""
+
+    def of(spans: Sequence[Span], logs: Sequence[LogRecord] = (), *, max_spans: int | None = None) -> Assembly:
+        trace = join(TRACE, [Decoded(spans=tuple(spans), logs=tuple(logs))])
+        return read_trace(trace, replace(rules, max_spans=max_spans)).assembly
 
     return of
 
 
 @pytest.fixture(scope="session")
-def turns(reading: Read) -> Turns:
-    """As `reading`, the turns only."""
+def turns(assemble: Assemble) -> Turns:
+    """As `assemble`, the turns only."""
 
     def of(spans: Sequence[Span], logs: Sequence[LogRecord] = ()) -> tuple[Turn, ...]:
-        return reading(spans, logs).turns
+        return assemble(spans, logs).turns
 
     return of

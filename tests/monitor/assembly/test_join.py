@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def joined(make: Make, *parts: Decoded) -> Trace:
     """The trace of some fragments."""
-    return join(make.trace_id, parts, last_received_at=make.received_at)
+    return join(make.trace_id, parts)
 
 
 def test_a_span_delivered_twice(make: Make) -> None:

@@ -9,7 +9,7 @@ import pytest
 from monitor.model.spans import Span
 
 if TYPE_CHECKING:
-    from tests.monitor.conftest import Make, Read, Turns
+    from tests.monitor.conftest import Assemble, Make, Turns
 
 REQUEST = {"http.request.method": "POST", "http.route": "/chat"}
 
@@ -213,38 +213,38 @@ def test_a_span_that_is_its_own_parent(make: Make, turns: Turns) -> None:
     ("kind", "reason"),
     [("EMBEDDING", "embedding_only"), ("TOOL", "tool_only"), ("PROMPT", "noise"), ("EVALUATOR", "evaluation")],
 )
-def test_single_steps_that_are_no_turn(make: Make, reading: Read, kind: str, reason: str) -> None:
+def test_single_steps_that_are_no_turn(make: Make, assemble: Assemble, kind: str, reason: str) -> None:
     """Nobody is answered by an embedding, a tool, a prompt template or an evaluator; they are counted."""
-    read = reading([make.span(1, {"openinference.span.kind": kind, "input.value": "x"})])
-    assert ((), {reason: 1}) == (read.turns, read.unread)
+    assembly = assemble([make.span(1, {"openinference.span.kind": kind, "input.value": "x"})])
+    assert ((), {reason: 1}) == (assembly.turns, assembly.unread)
 
 
-def test_a_lone_call_that_chose_tools(make: Make, reading: Read) -> None:
+def test_a_lone_call_that_chose_tools(make: Make, assemble: Assemble) -> None:
     """Without a trace around an agent's loop, the call that is given the results answers, not the one that chose."""
     attributes = make.call(1, [("user", "Stock?")], None).attributes
     calls = {"llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "search"}
-    read = reading([make.span(1, {**attributes, **calls})])
-    assert ((), {"tool_call_only": 1}) == (read.turns, read.unread)
+    assembly = assemble([make.span(1, {**attributes, **calls})])
+    assert ((), {"tool_call_only": 1}) == (assembly.turns, assembly.unread)
 
 
-def test_judging_is_no_turn(make: Make, reading: Read) -> None:
+def test_judging_is_no_turn(make: Make, assemble: Assemble) -> None:
     """Model calls below an evaluator judge a turn and are none, inside a turn and alone."""
     evaluator = make.span(2, {"openinference.span.kind": "EVALUATOR"}, parent=1)
     judging = make.call(3, [("user", "Is it grounded?")], "5", parent=2, at=1)
-    alone = reading([evaluator, judging])
-    inside = reading(
+    alone = assemble([evaluator, judging])
+    inside = assemble(
         [make.chain(1, "Why?", None), make.call(4, [("user", "Why?")], "So.", parent=1), evaluator, judging]
     )
     assert ((), ["So."]) == (alone.turns, [turn.response for turn in inside.turns])
 
 
-def test_filling_a_vector_store_is_no_turn(make: Make, reading: Read) -> None:
+def test_filling_a_vector_store_is_no_turn(make: Make, assemble: Assemble) -> None:
     """A chain with nothing but embeddings below it is ingestion."""
     spans = [
         make.chain(1, '{"text": "A long document."}', None),
         make.span(2, {"openinference.span.kind": "EMBEDDING"}, parent=1),
     ]
-    assert {"ingestion": 2} == reading(spans).unread
+    assert {"ingestion": 2} == assemble(spans).unread
 
 
 def test_splitting_text_is_no_turn(make: Make, turns: Turns) -> None:
@@ -267,21 +267,21 @@ def test_a_lone_retrieval(make: Make, turns: Turns) -> None:
     )
 
 
-def test_spans_nobody_claims(make: Make, reading: Read) -> None:
+def test_spans_nobody_claims(make: Make, assemble: Assemble) -> None:
     """A trace without any known convention is counted, span by span."""
-    read = reading(
+    assembly = assemble(
         [make.span(1, REQUEST), make.span(2, {"custom": "x"}, parent=1), make.span(3, {"custom": "y"}, parent=1)]
     )
-    assert ((), {"transport": 1, "no_dialect": 2}) == (read.turns, read.unread)
+    assert ((), {"transport": 1, "no_dialect": 2}) == (assembly.turns, assembly.unread)
 
 
-def test_more_spans_than_are_looked_at(make: Make, reading: Read) -> None:
+def test_more_spans_than_are_looked_at(make: Make, assemble: Assemble) -> None:
     """The earliest spans are looked at, the turn is flagged and the rest counted."""
     spans = [make.chain(1, "Why?", "So.")] + [
         make.call(n, [("user", "Why?")], "So.", parent=1, at=n) for n in range(2, 9)
     ]
-    read = reading(spans, max_spans=3)
-    assert (True, {"over_limit": 5}) == ("span_limit" in read.turns[0].flags, read.unread)
+    assembly = assemble(spans, max_spans=3)
+    assert (True, {"over_limit": 5}) == ("span_limit" in assembly.turns[0].flags, assembly.unread)
 
 
 def test_a_deep_trace(make: Make, turns: Turns) -> None:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import pytest
 
+from monitor.assembly.rules import reading_rules
 from monitor.cli.doctor import Examination, diagnose, lines
 from monitor.payloads.otlp.fragments import decode_otlp, split_otlp
 from monitor.ports import Dialect
@@ -65,7 +66,8 @@ def examine(tmp_path: Path, dialects: tuple[Dialect, ...]) -> Iterator[Examine]:
             body = request(next(numbers), spans, app, dropped)
             store.append(split_otlp(body, "traces", received_at=BEGAN, encoding="json").fragments)
         now = BEGAN + timedelta(minutes=2)
-        tick(store, AssembleSettings(), now=now, decode=decode_otlp, dialects=dialects, hash_user=str)
+        rules = reading_rules(dialects, hash_user=str)
+        tick(store, AssembleSettings(), now=now, decode=decode_otlp, rules=rules)
         return diagnose(store, dialects, since=BEGAN, limit=limit)
 
     yield of

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from monitor.assembly.join import join
-from monitor.assembly.trace_turns import read
+from monitor.assembly.rules import reading_rules
+from monitor.assembly.trace_turns import read_trace
 from monitor.dialects._configured import Fields, NamedDialect, Places, places
 from monitor.model.spans import Attributes, Decoded, Span, instant
 from monitor.model.turns import Turn
@@ -42,8 +43,8 @@ def turns(*spans: Span, dialects: tuple[Dialect, ...], **named: list[str]) -> tu
     given = {name: places(named.get(name, ())) for name in ("query", "response", "documents", "session_id", "user_id")}
     fields = Fields(**given)
     decoded = fields.identified(Decoded(spans=spans))
-    trace = join("ab" * 16, [decoded], last_received_at=instant(BEGAN))
-    return read(trace, (NamedDialect(fields, dialects), *dialects), hash_user=lambda user: f"hash of {user}").turns
+    rules = reading_rules((NamedDialect(fields, dialects), *dialects), hash_user=lambda user: f"hash of {user}")
+    return read_trace(join("ab" * 16, [decoded]), rules).assembly.turns
 
 
 def test_attributes_nobody_knows(dialects: tuple[Dialect, ...]) -> None:

@@ -18,7 +18,7 @@ from monitor.model.spans import AttributeValue, Span
 from monitor.model.turns import Turn
 
 if TYPE_CHECKING:
-    from tests.monitor.conftest import Make, Read
+    from tests.monitor.conftest import Assemble, Make
 
 FOLDER = Path(__file__).parents[2] / "golden" / "dialects"
 GOLDENS = sorted(path.stem for path in FOLDER.glob("*.json"))
@@ -95,10 +95,10 @@ def plain(turn: Turn) -> dict[str, Json]:
 
 
 @pytest.mark.parametrize("golden", GOLDENS)
-def test_a_golden(make: Make, reading: Read, golden: str) -> None:
+def test_a_golden(make: Make, assemble: Assemble, golden: str) -> None:
     """The turns of a recording are those that were written beside it, told by the dialect it is named after."""
     told = json.loads((FOLDER / f"{golden}.json").read_text())
-    turns = [plain(turn) for turn in reading([span(make, one) for one in told["spans"]]).turns]
+    turns = [plain(turn) for turn in assemble([span(make, one) for one in told["spans"]]).turns]
     wanted: list[dict[str, Json]] = told["turns"]
     assert wanted == [
         {key: turn[key] for key in want} for want, turn in zip(wanted, turns, strict=len(wanted) == len(turns))

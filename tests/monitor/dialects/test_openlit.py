@@ -10,7 +10,7 @@ from monitor.dialects.openlit import DIALECT, transcript
 from monitor.model.spans import Attributes, AttributeValue, Role, Step
 
 if TYPE_CHECKING:
-    from tests.monitor.conftest import Make, Read
+    from tests.monitor.conftest import Assemble, Make
 
 FOUND = '[{"content": "Text.", "id": "text.md"}]'
 
@@ -109,14 +109,14 @@ def test_the_source_of_a_document(make: Make) -> None:
     assert [("text.md", "Text.")] == [(found.source, found.content) for found in read.documents or ()]
 
 
-def test_decoys_are_no_turns(make: Make, reading: Read) -> None:
+def test_decoys_are_no_turns(make: Make, assemble: Assemble) -> None:
     """Reading a graph's state and creating an agent are nobody's question."""
     for operation in ("retrieval", "create_agent"):
         attributes = {"gen_ai.operation.name": operation, "gen_ai.graph.message_count": 2}
-        assert () == reading([make.span(1, attributes, scope="openlit.instrumentation.langgraph")]).turns
+        assert () == assemble([make.span(1, attributes, scope="openlit.instrumentation.langgraph")]).turns
 
 
-def test_a_question_that_was_only_embedded(make: Make, reading: Read) -> None:
+def test_a_question_that_was_only_embedded(make: Make, assemble: Assemble) -> None:
     """A function that failed records no arguments; what it searched for stands in the embedding."""
     embedding = {
         "gen_ai.operation.name": "embeddings",
@@ -127,7 +127,7 @@ def test_a_question_that_was_only_embedded(make: Make, reading: Read) -> None:
         make.span(2, embedding, parent=1, scope="openlit.instrumentation.openai"),
         make.span(3, {"gen_ai.operation.name": "chat"}, parent=1, at=0.5, status=2),
     ]
-    (turn,) = reading(spans).turns
+    (turn,) = assemble(spans).turns
     assert ("Why?", "error", frozenset({"query_from_retrieval"})) == (turn.query, turn.error, turn.flags)
 
 

@@ -12,7 +12,7 @@ from monitor.dialects.openllmetry import DIALECT
 from monitor.model.spans import Attributes, AttributeValue, Role, Step
 
 if TYPE_CHECKING:
-    from tests.monitor.conftest import Make, Read
+    from tests.monitor.conftest import Assemble, Make
 
 
 def step(make: Make, kind: str, name: str, attributes: Attributes) -> Step:
@@ -193,7 +193,7 @@ def test_messages_of_the_convention(make: Make) -> None:
     assert (["Why?"], "So.") == ([message.content for message in read.messages or ()], read.output)
 
 
-def test_messages_of_a_call_on_its_parent(make: Make, reading: Read) -> None:
+def test_messages_of_a_call_on_its_parent(make: Make, assemble: Assemble) -> None:
     """LangChain's log records hang on the step around the call; they are the call's messages."""
     events = [
         make.event("gen_ai.user.message", {}, body={"content": "Why?"}, log=True),
@@ -204,7 +204,7 @@ def test_messages_of_a_call_on_its_parent(make: Make, reading: Read) -> None:
         make.span(2, {"traceloop.span.kind": "task", "traceloop.entity.name": "generate"}, parent=1, events=events),
         make.span(3, {"gen_ai.operation.name": "chat", "gen_ai.response.model": "m"}, parent=2),
     ]
-    (turn,) = reading(spans).turns
+    (turn,) = assemble(spans).turns
     assert ("Why?", "So.", "m") == (turn.query, turn.response, turn.model)
 
 
@@ -213,7 +213,7 @@ def test_a_failed_task(make: Make) -> None:
     assert "error" == step(make, "workflow", "chain", {"gen_ai.task.status": "failure"}).error
 
 
-def test_without_content(make: Make, reading: Read) -> None:
+def test_without_content(make: Make, assemble: Assemble) -> None:
     """With TRACELOOP_TRACE_CONTENT off a turn has its session, model and tokens."""
     properties: dict[str, AttributeValue] = {"traceloop.association.properties.session_id": "s"}
     call: dict[str, AttributeValue] = {
@@ -227,7 +227,7 @@ def test_without_content(make: Make, reading: Read) -> None:
         make.span(2, {"traceloop.span.kind": "task", "traceloop.entity.name": "retrieve", **properties}, parent=1),
         make.span(3, call, parent=1, at=0.5),
     ]
-    (turn,) = reading(spans).turns
+    (turn,) = assemble(spans).turns
     assert (None, None, "s", "m", 7, frozenset({"no_content"})) == (
         turn.query,
         turn.response,
@@ -239,7 +239,7 @@ def test_without_content(make: Make, reading: Read) -> None:
 
 
 @pytest.mark.parametrize("outer", ["openinference", "openllmetry"])
-def test_an_app_that_is_instrumented_twice(make: Make, reading: Read, outer: str) -> None:
+def test_an_app_that_is_instrumented_twice(make: Make, assemble: Assemble, outer: str) -> None:
     """Two conventions interleaved in one trace tell one turn, its documents and tokens once."""
     found = json.dumps({"documents": [{"page_content": "Text.", "metadata": {"doc_id": "a"}}]})
     workflow: dict[str, AttributeValue] = {
@@ -269,7 +269,7 @@ def test_an_app_that_is_instrumented_twice(make: Make, reading: Read, outer: str
     spans = [top, replace(second[0], parent_id=top.span_id)]
     for one, other in zip(first[1:], second[1:], strict=True):
         spans += [replace(one, parent_id=second[0].span_id), replace(other, parent_id=one.span_id)]
-    (turn,) = reading(spans).turns
+    (turn,) = assemble(spans).turns
     assert ("Why?", "So.", 7, ["Text."], ("Why?",)) == (
         turn.query,
         turn.response,
@@ -287,7 +287,7 @@ def test_a_retriever_of_any_name(make: Make) -> None:
     assert (Role.RETRIEVAL, (), Role.CHAIN) == (listed.role, listed.documents, engine.role)
 
 
-def test_ids_in_settings(make: Make, reading: Read) -> None:
+def test_ids_in_settings(make: Make, assemble: Assemble) -> None:
     """Before 0.43 ids were only written into the chain's input, beside its inputs."""
     given = {"inputs": {"question": "Why?"}, "metadata": {"session_id": "s-1", "user_id": "u-1"}}
     attributes = {
@@ -295,11 +295,11 @@ def test_ids_in_settings(make: Make, reading: Read) -> None:
         "traceloop.entity.input": json.dumps(given),
         "traceloop.entity.output": '{"outputs": "So."}',
     }
-    (turn,) = reading([make.span(1, attributes)]).turns
+    (turn,) = assemble([make.span(1, attributes)]).turns
     assert ("s-1", "user:u-1") == (turn.session_id, turn.user_id)
 
 
-def test_a_streamed_answer_without_a_text(make: Make, reading: Read) -> None:
+def test_a_streamed_answer_without_a_text(make: Make, assemble: Assemble) -> None:
     """Where the call keeps no text and only the model asked for, the parser that was handed its message knows more."""
     message = {
         "lc": 1,
@@ -309,7 +309,7 @@ def test_a_streamed_answer_without_a_text(make: Make, reading: Read) -> None:
     }
     chain = {"traceloop.span.kind": "workflow", "traceloop.entity.name": "chain"}
     parser = {"traceloop.span.kind": "task", "traceloop.entity.name": "StrOutputParser"}
-    (turn,) = reading(
+    (turn,) = assemble(
         [
             make.span(
                 1,

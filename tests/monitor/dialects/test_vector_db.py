@@ -10,7 +10,7 @@ from monitor.dialects.vector_db import DIALECT
 from monitor.model.spans import Attributes, AttributeValue, Role
 
 if TYPE_CHECKING:
-    from tests.monitor.conftest import Make, Read
+    from tests.monitor.conftest import Assemble, Make
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,6 @@ def test_what_was_searched_for(make: Make) -> None:
     assert ("Why?", "a") == (read.retrieval_query, read.documents[0].id if read.documents else None)
 
 
-def test_filling_a_database_is_no_turn(make: Make, reading: Read) -> None:
+def test_filling_a_database_is_no_turn(make: Make, assemble: Assemble) -> None:
     """Writing to a collection is nobody's question."""
-    assert () == reading([make.span(1, {"db.system": "chroma", "db.operation": "add"}, name="chroma.add")]).turns
+    assert () == assemble([make.span(1, {"db.system": "chroma", "db.operation": "add"}, name="chroma.add")]).turns

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from monitor.assembly.rules import reading_rules
+from monitor.assembly.trace_turns import read_trace
 from monitor.model.spans import Decoded, Fragment, Span, Trace
 from monitor.model.turns import Turn
 from monitor.ports import Dialect
 from monitor.settings.tree import AssembleSettings
-from monitor.stages.assemble import assemble, tick
+from monitor.stages.assemble import tick
 from monitor.store.sql_store import SqlStore, open_store
 
 if TYPE_CHECKING:
@@ -56,9 +58,8 @@ class Feed:
 
     def tick(self, now: datetime = LATER, settings: AssembleSettings = SETTINGS) -> int:
         """One tick."""
-        return tick(
-            self.store, settings, now=now, decode=self.decode, dialects=self.dialects, hash_user=lambda user: f"h{user}"
-        )
+        rules = reading_rules(self.dialects, hash_user=lambda user: f"h{user}")
+        return tick(self.store, settings, now=now, decode=self.decode, rules=rules)
 
     def turns(self) -> tuple[Turn, ...]:
         """All turns there are."""
@@ -148,7 +149,7 @@ def test_users_are_hashed(feed: Feed, make: Make) -> None:
 
 def test_imported_turns(feed: Feed, make: Make) -> None:
     """Turns that arrive as such pass through as they are, the same one once."""
-    (turn,) = assemble(_trace(make), feed.dialects, hash_user=str).turns
+    (turn,) = read_trace(_trace(make), reading_rules(feed.dialects, hash_user=str)).assembly.turns
     for _ in range(2):
         feed.deliver_decoded(make.trace_id, Decoded(turns=(turn,)))
     feed.tick()
@@ -157,13 +158,13 @@ def test_imported_turns(feed: Feed, make: Make) -> None:
 
 def test_an_assembly(make: Make, dialects: tuple[Dialect, ...]) -> None:
     """One trace by itself reads as turns and as what could not be used."""
-    made = assemble(_trace(make), dialects, hash_user=str, through=7)
+    made = read_trace(_trace(make), reading_rules(dialects, hash_user=str), through=7).assembly
     assert (["So."], {"transport": 1}, 7) == ([t.response for t in made.turns], made.unread, made.through)
 
 
 def _trace(make: Make) -> Trace:
     spans = (make.span(9, {"http.route": "/chat"}), make.chain(1, "Why?", "So.", parent=9))
-    return Trace(trace_id=make.trace_id, spans=spans, last_received_at=NOW)
+    return Trace(trace_id=make.trace_id, spans=spans)
 
 
 # One model call that two instrumentations describe in two traces

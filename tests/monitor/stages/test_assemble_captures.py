@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor.assembly.join import join
-from monitor.assembly.trace_turns import read
+from monitor.assembly.rules import reading_rules
+from monitor.assembly.trace_turns import read_trace
 from monitor.model.spans import Decoded, Fragment
 from monitor.model.turns import Turn
 from monitor.payloads.otlp.fragments import decode_otlp, split_otlp
@@ -121,8 +122,7 @@ def assembled(
                 AssembleSettings(batch=batch),
                 now=now,
                 decode=decode_otlp,
-                dialects=dialects,
-                hash_user=lambda user: f"h{user}",
+                rules=reading_rules(dialects, hash_user=lambda user: f"h{user}"),
             )
         return tuple(store.turns())
     finally:
@@ -218,5 +218,4 @@ def _regrouped(parts: Sequence[Decoded], random: Random, size: int) -> list[Deco
 
 
 def _turns(trace_id: str, parts: Sequence[Decoded], dialects: tuple[Dialect, ...]) -> tuple[Turn, ...]:
-    trace = join(trace_id, parts, last_received_at=RECEIVED)
-    return read(trace, dialects, hash_user=str).turns
+    return read_trace(join(trace_id, parts), reading_rules(dialects, hash_user=str)).assembly.turns

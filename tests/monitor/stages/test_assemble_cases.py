@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import pytest
 
+from monitor.assembly.rules import reading_rules
 from monitor.model.turns import Turn
 from monitor.payloads.otlp.fragments import decode_otlp, split_otlp
 from monitor.ports import Dialect
@@ -44,7 +45,7 @@ def post(shared: Path, store: SqlStore, dialects: tuple[Dialect, ...]) -> Post:
             body = (shared / "cases" / "payloads" / name).read_bytes()
             store.append(split_otlp(body, "traces", received_at=at, encoding="json").fragments)
         now = at + timedelta(seconds=61 if settle else 30)
-        tick(store, SETTINGS, now=now, decode=decode_otlp, dialects=dialects, hash_user=str)
+        tick(store, SETTINGS, now=now, decode=decode_otlp, rules=reading_rules(dialects, hash_user=str))
         return tuple(store.turns())
 
     return of
@@ -177,8 +178,7 @@ def test_t15_very_long_trace(shared: Path, store: SqlStore, dialects: tuple[Dial
         SETTINGS,
         now=BEGAN + timedelta(seconds=61),
         decode=decode_otlp,
-        dialects=dialects,
-        hash_user=str,
+        rules=reading_rules(dialects, hash_user=str),
     )
     assert (plan["expect"]["turns"], True) == (written, time.process_time() - began < plan["expect"]["close_s"])
 

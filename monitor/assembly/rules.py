@@ -1,0 +1,28 @@
+"""By which rules traces are read, made once of the settings: the conventions, the pseudonyms of users, the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from monitor.ports import Dialect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingRules:
+    """What does not change from trace to trace; `reading_rules` makes one."""
+
+    dialects: tuple[Dialect, ...]
+    """By priority: the first that claims a span reads it."""
+    hash_user: Callable[[str], str]
+    """Turns the user id that the app sent into the one that is kept."""
+    max_spans: int | None
+    """Spans of one trace that are looked at, the earliest; None for no limit."""
+
+
+def reading_rules(
+    dialects: Iterable[Dialect], *, hash_user: Callable[[str], str], max_spans: int | None = None
+) -> ReadingRules:
+    """Return the rules of these dialects, which may come in any order."""
+    ordered = tuple(sorted(dialects, key=lambda dialect: (dialect.priority, dialect.name)))
+    return ReadingRules(dialects=ordered, hash_user=hash_user, max_spans=max_spans)

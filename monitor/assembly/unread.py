@@ -1,0 +1,38 @@
+"""What of a trace belongs to no turn, counted once, by reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from monitor.assembly.segment import Unit
+from monitor.assembly.tree import SILENT, Forest, Node, walk
+from monitor.model.spans import Role, Trace
+
+_SILENT_REASONS = {None: "no_dialect", Role.TRANSPORT: "transport", Role.NOISE: "noise"}
+
+
+def unread_counts(
+    trace: Trace, forest: Forest, rejected: Sequence[tuple[Unit, str]], *, over_limit: int
+) -> Counter[str]:
+    """Return the number of spans and log records of `trace` that no turn is made of, by reason.
+
+    `rejected` are the units that are no turns, each with the reason; `over_limit` spans were not looked at.
+    """
+    counts = Counter(trace.unread)
+    for node in forest.nodes:
+        reason = _SILENT_REASONS.get(node.role)
+        if reason is not None:
+            counts[reason] += 1
+        elif node.role is Role.EVALUATION:
+            counts["evaluation"] += 1 + _speaking(node.children)
+    for unit, reason in rejected:
+        counts[reason] += _speaking(unit.roots)
+    counts["orphan_log"] += forest.lost_logs
+    counts["over_limit"] += over_limit
+    return +counts
+
+
+def _speaking(roots: Sequence[Node]) -> int:
+    """Spans at and below `roots` that are not counted by their own role."""
+    return sum(1 for node in walk(*roots) if node.role not in SILENT)
