@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from monitor.errors import Permanent, Retryable
 from monitor.model.trends import Alert, AlertState, Notification
 from monitor.ports import Channel
+from monitor.retry import LONGEST, backoff
 from monitor.settings.tree import AlertSettings
 from monitor.stores import AlertStore
 
@@ -26,7 +27,6 @@ NEVER = datetime.max.replace(tzinfo=UTC)
 
 _PATIENCE = timedelta(minutes=2)
 """A channel that is silent this long is treated as failed, whatever its own time limit is."""
-_LONGEST_BACKOFF = timedelta(hours=1)
 _OPEN = (AlertState.PENDING, AlertState.FIRING)
 _ORDER = (AlertState.FIRING, AlertState.RESOLVED)
 
@@ -70,6 +70,9 @@ async def deliver(
     """Send what is due and return the notifications as recorded: sent, to be retried, or given up.
 
     Channels do not wait for each other; within a channel an incident's firing message goes before its resolved one.
+
+    Raises:
+        StoreUnavailable: what one channel was sent could not be recorded; all others were sent theirs before that.
     """
     waiting = [n for n in await asyncio.to_thread(store.notifications, due=NEVER) if n.not_before != NEVER]
     if not waiting:
@@ -78,12 +81,26 @@ async def deliver(
     queues: dict[str, list[Notification]] = {}
     for notification in sorted(waiting, key=lambda n: _ORDER.index(n.transition)):
         queues.setdefault(notification.channel, []).append(notification)
+    faults: list[Exception] = []
     async with asyncio.TaskGroup() as group:
         tasks = [
-            group.create_task(_drain(store, channels.get(name), settings, queue=queue, alerts=alerts, now=now))
+            group.create_task(
+                _alone(_drain(store, channels.get(name), settings, queue=queue, alerts=alerts, now=now), faults)
+            )
             for name, queue in queues.items()
         ]
+    if faults:
+        raise faults[0]
     return tuple(notification for task in tasks for notification in task.result())
+
+
+async def _alone(work: Awaitable[list[Notification]], faults: list[Exception]) -> list[Notification]:
+    """Return what the work on one channel recorded; its fault goes to `faults`: raised, it would end the others'."""
+    try:
+        return await work
+    except Exception as error:  # noqa: BLE001 -- raised when all channels are done
+        faults.append(error)
+        return []
 
 
 async def _drain(
@@ -125,8 +142,14 @@ async def _attempt(
     except Permanent as error:
         return _given_up(tried, error.reason)
     except Retryable as error:
-        return _later(tried, type(error).__name__, settings=settings, now=now, at_least=error.retry_after)
+        pause = error.retry_after if isinstance(error.retry_after, timedelta) else None
+        return _later(tried, type(error).__name__, settings=settings, now=now, at_least=pause)
     except Exception as error:  # noqa: BLE001 -- a channel is foreign code; its fault must not keep others from telling
+        return _later(tried, type(error).__name__, settings=settings, now=now, at_least=None)
+    except asyncio.CancelledError as error:
+        # The channel's own, unless it is this task that is to end.
+        if (task := asyncio.current_task()) is None or task.cancelling():
+            raise
         return _later(tried, type(error).__name__, settings=settings, now=now, at_least=None)
     return replace(tried, sent_at=now, failure="")
 
@@ -134,11 +157,10 @@ async def _attempt(
 def _later(
     tried: Notification, failure: str, *, settings: AlertSettings, now: datetime, at_least: timedelta | None
 ) -> Notification:
-    """Return the failed attempt with its next time: doubled each time, at most an hour, never before the other's."""
+    """Return the failed attempt with its next time: doubled each time or what the other asks for, at most an hour."""
     if tried.attempt >= settings.attempts:
         return _given_up(tried, failure)
-    pause = min(settings.backoff * 2 ** (tried.attempt - 1), _LONGEST_BACKOFF)
-    not_before = now + max(pause, at_least or timedelta(0))
+    not_before = now + backoff(tried.attempt, first=settings.backoff, longest=LONGEST, at_least=at_least)
     log.warning(
         "alert %s: %s not told of %s (%s, attempt %d of %d), next at %s",
         tried.alert_id, tried.channel, tried.transition, failure, tried.attempt, settings.attempts, not_before,

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from monitor.errors import Permanent, Retryable
+from monitor.errors import Permanent, Retryable, StoreUnavailable
 from monitor.model.trends import Alert, AlertState, Notification, Regression, Series
 from monitor.settings.tree import AlertSettings
 from monitor.stages import alert as stage
@@ -186,12 +189,41 @@ def test_a_failed_message_is_tried_again_later_and_later(store: SqlStore) -> Non
         pauses.append(failed.not_before - now)
         now = failed.not_before
     assert pauses == [timedelta(seconds=s) for s in (15, 30, 60, 120)]
-    phone.failure = Retryable("busy", retry_after=timedelta(hours=2))
+    phone.failure = Retryable("busy", retry_after=timedelta(minutes=30))
     (failed,) = deliver(store, phone, now=now)
-    assert failed.not_before == now + timedelta(hours=2)
+    assert failed.not_before == now + timedelta(minutes=30)
     phone.failure = None
     deliver(store, phone, now=failed.not_before)
     assert phone.told == [("a1", "firing")]
+
+
+@pytest.mark.parametrize("pause", [timedelta(days=30), timedelta(seconds=999_999_999_999), timedelta.max])
+def test_no_pause_is_longer_than_an_hour(store: SqlStore, pause: timedelta) -> None:
+    """A channel that asks for days, or for longer than there are dates, is tried again in an hour."""
+    busy, phone = Phone(), Phone()
+    busy.failure = Retryable("busy", retry_after=pause)
+    store.save_alerts([pending()], [])
+    move(store, channels=("0", "1"))
+    failed = {notification.channel: notification for notification in deliver(store, busy, phone)}["0"]
+    assert failed.not_before == NOW + timedelta(hours=1)
+    assert phone.told == [("a1", "firing")]
+
+
+def test_a_hundred_attempts(store: SqlStore) -> None:
+    """However many attempts are allowed, each comes within an hour of the last, and the last one is the end."""
+    phone = Phone()
+    phone.failure = Retryable("down")
+    settings = AlertSettings(attempts=100)
+    store.save_alerts([pending()], [])
+    move(store, settings=settings)
+    now = NOW
+    for _ in range(99):
+        (failed,) = deliver(store, phone, now=now, settings=settings)
+        assert failed.not_before is not None
+        assert failed.not_before - now <= timedelta(hours=1)
+        now = failed.not_before
+    (given_up,) = deliver(store, phone, now=now, settings=settings)
+    assert (phone.refused, given_up.not_before) == (100, stage.NEVER)
 
 
 def test_a_channel_that_refuses_or_fails_too_often_is_given_up(
@@ -212,14 +244,72 @@ def test_a_channel_that_refuses_or_fails_too_often_is_given_up(
     assert "secret-host" not in caplog.text
 
 
-def test_a_channel_in_trouble_keeps_no_other_from_telling(store: SqlStore) -> None:
-    """One channel's failure, even of a kind nobody foresaw, leaves the others alone."""
-    broken, phone = Phone(), Phone()
-    broken.failure = ZeroDivisionError()
+class Ringing(Phone):
+    """A phone that is answered only after another channel has failed."""
+
+    def __init__(self, failed: asyncio.Event) -> None:
+        super().__init__()
+        self.failed = failed
+
+    async def send(self, alert: Alert) -> None:
+        """Wait, then take the alert."""
+        await self.failed.wait()
+        await super().send(alert)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ZeroDivisionError(),
+        asyncio.CancelledError(),
+        Retryable("busy", retry_after=cast("timedelta", 5)),
+        Retryable("busy", retry_after=timedelta(seconds=-5)),
+    ],
+)
+def test_a_channel_in_trouble_keeps_no_other_from_telling(store: SqlStore, failure: BaseException) -> None:
+    """One channel's failure, even of a kind nobody foresaw, leaves the others alone and is tried again itself."""
+
+    class Broken:
+        async def send(self, _: Alert) -> None:
+            failed.set()
+            raise failure
+
+    failed = asyncio.Event()
+    phone = Ringing(failed)
     store.save_alerts([pending()], [])
     move(store, channels=("0", "1"))
-    deliver(store, broken, phone)
+    recorded = asyncio.run(stage.deliver(store, {"0": Broken(), "1": phone}, SETTINGS, now=NOW))
+    assert {n.channel: (n.sent_at, n.not_before) for n in recorded} == {
+        "0": (None, NOW + timedelta(seconds=15)),
+        "1": (NOW, None),
+    }
     assert phone.told == [("a1", "firing")]
+
+
+def test_what_cannot_be_recorded_keeps_no_other_from_telling(tmp_path: Path) -> None:
+    """A database that refuses one channel's row fails the tick at its end, after all others were told and recorded."""
+    store = open_store(f"sqlite:///{tmp_path / 'm.db'}")
+    with closing(sqlite3.connect(tmp_path / "m.db")) as database:
+        database.execute(
+            "CREATE TRIGGER refuse BEFORE UPDATE ON notifications WHEN NEW.channel = '0' AND NEW.sent_at IS NOT NULL "
+            "BEGIN SELECT RAISE(ABORT, 'refused'); END"
+        )
+
+    class Slow(Phone):
+        async def send(self, alert: Alert) -> None:
+            tick_and_own = 2
+            while len(asyncio.all_tasks()) > tick_and_own:  # noqa: ASYNC110 -- nothing tells that the other has ended
+                await asyncio.sleep(0)
+            await super().send(alert)
+
+    refused, slow = Phone(), Slow()
+    store.save_alerts([pending()], [])
+    move(store, channels=("0", "1"))
+    with pytest.raises(StoreUnavailable):
+        deliver(store, refused, slow)
+    assert (refused.told, slow.told) == ([("a1", "firing")],) * 2
+    assert [n.channel for n in store.notifications(due=NOW)] == ["0"]
+    store.close()
 
 
 def test_resolved_never_overtakes_firing(store: SqlStore) -> None:
@@ -246,19 +336,27 @@ def test_a_channel_that_is_gone_from_the_settings_is_given_up(store: SqlStore) -
 
 
 def test_a_message_taken_but_not_recorded_is_sent_again(store: SqlStore) -> None:
-    """At least once: a process that dies between the two sends it a second time, under the same id."""
+    """At least once: a process that ends between the two sends it a second time, under the same id."""
     told: list[str] = []
 
     class Last:
         async def send(self, alert: Alert) -> None:
             told.append(alert.alert_id)
             if len(told) == 1:
-                raise asyncio.CancelledError
+                taken.set()
+                await asyncio.Event().wait()
 
+    async def end_when_taken() -> None:
+        delivering = asyncio.create_task(stage.deliver(store, {"0": Last()}, SETTINGS, now=NOW))
+        await taken.wait()
+        delivering.cancel()
+        await delivering
+
+    taken = asyncio.Event()
     store.save_alerts([pending()], [])
     move(store)
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(stage.deliver(store, {"0": Last()}, SETTINGS, now=NOW))
+        asyncio.run(end_when_taken())
     asyncio.run(stage.deliver(store, {"0": Last()}, SETTINGS, now=NOW))
     asyncio.run(stage.deliver(store, {"0": Last()}, SETTINGS, now=NOW))
     assert told == ["a1", "a1"]
