@@ -20,13 +20,15 @@ from monitor.judging.endpoint.outage import Outage
 from monitor.judging.prompt.quoting import tokens
 from monitor.model.turns import ChatMessage, JudgeVersion, Reply, Spend
 from monitor.ports import Endpoint
+from monitor.retry import backoff
 
 PATIENCE = timedelta(seconds=60)
 """How long a call waits for its turn before it is given up for now."""
 
 _MOST_VERSIONS = 100
-_FIRST_PAUSE = timedelta(seconds=2)
-_LONGEST_PAUSE = timedelta(minutes=5)
+_FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=2), timedelta(minutes=5)
+# Between requests to an endpoint that asks for pauses of no length and still answers nobody.
+_SHORTEST_PAUSE, _LONGEST_FLOOR = timedelta(seconds=0.1), timedelta(seconds=30)
 
 
 class PacedJudge:
@@ -48,7 +50,7 @@ class PacedJudge:
         self._breaker = breaker or Breaker()
         self._trying: asyncio.Event | None = None
         self._until = 0.0
-        self._unhinted = 0
+        self._refusals = 0
         self._busy_since: float | None = None
         self._outage = Outage(where)
         self.pauses = 0
@@ -145,7 +147,7 @@ class PacedJudge:
             self.spent += Spend(
                 usd=reply.cost_usd, calls=1, input_tokens=reply.input_tokens, output_tokens=reply.output_tokens
             )
-            self._unhinted = 0
+            self._refusals = 0
             if len(self._versions) < _MOST_VERSIONS:
                 version = JudgeVersion(judge=self.name, model=reply.model, fingerprint=reply.fingerprint or "")
                 self._versions[version] = None
@@ -216,13 +218,18 @@ class PacedJudge:
             await asyncio.sleep(wait)
 
     def _pause(self, hint: timedelta | None) -> None:
+        now = _now()
         self.pauses += 1
         if self._busy_since is None:
-            self._busy_since = _now()
+            self._busy_since = now
+        # Calls sent side by side are refused side by side; that is one refusal, not many.
+        if now >= self._until:
+            self._refusals += 1
         if hint is None:
-            hint = min(_FIRST_PAUSE * 2**self._unhinted, _LONGEST_PAUSE)
-            self._unhinted += 1
-        self._until = max(self._until, _now() + hint.total_seconds())
+            pause = backoff(self._refusals, first=_FIRST_PAUSE, longest=_LONGEST_PAUSE)
+        else:
+            pause = max(hint, backoff(self._refusals, first=_SHORTEST_PAUSE, longest=_LONGEST_FLOOR))
+        self._until = max(self._until, now + pause.total_seconds())
 
 
 def _now() -> float:

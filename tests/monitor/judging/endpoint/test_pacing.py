@@ -58,6 +58,38 @@ def test_pause_beyond_patience(judge_server: JudgeServer, new_judge: Callable[..
     assert 1 == len(judge_server.asked)
 
 
+@pytest.mark.parametrize("hint", [{"retry_after": "0"}, {"retry_after_ms": "1"}, {"retry_after": "-5"}])
+def test_pauses_of_no_length(
+    judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge], hint: dict[str, str]
+) -> None:
+    """An endpoint that refuses and says "at once" is asked ever more rarely, and given up after the patience."""
+    judge_server.script(*[refusal(429, **hint)] * 50)
+
+    async def conversation() -> None:
+        async with new_judge() as judge:
+            with pytest.raises(RateLimited):
+                await _ask(PacedJudge(judge, patience=timedelta(seconds=1)))
+
+    asyncio.run(conversation())
+    first, *later = [asked.at for asked in judge_server.asked]
+    assert 3 == len(later)
+    assert [True] * 3 == [at - first >= least for at, least in zip(later, (0.1, 0.3, 0.7), strict=True)]
+
+
+def test_refused_side_by_side(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
+    """Calls that are refused together without a hint make one pause, as short as after one refusal."""
+    judge_server.script(*[refusal(429)] * 64)
+
+    async def conversation() -> list[object]:
+        async with new_judge() as judge:
+            paced = PacedJudge(judge, patience=timedelta(seconds=1))
+            return list(await asyncio.gather(*(_ask(paced) for _ in range(64)), return_exceptions=True))
+
+    errors = asyncio.run(conversation())
+    assert [RateLimited] * 64 == [type(error) for error in errors]
+    assert all(error.retry_after <= timedelta(seconds=2) for error in errors if isinstance(error, RateLimited))
+
+
 def _ask(paced: PacedJudge) -> asyncio.Task[object]:
     return asyncio.ensure_future(paced.ask(_MESSAGES, None, max_output_tokens=9))
 
