@@ -29,6 +29,7 @@ from monitor.ports import Clock, Sink
 from monitor.recordings import contents
 from monitor.recordings.contents import Portion, now_is
 from monitor.recordings.sources import signal_of, told
+from monitor.retry import backoff
 from monitor.settings.tree import Duration, Section
 
 _log = logging.getLogger(__name__)
@@ -217,16 +218,17 @@ class FileCollector:
         return True
 
     async def _put(self, fragments: tuple[Fragment, ...]) -> bool:
-        pause = _SHORTEST_RETRY
+        attempt = 1
         while True:
             try:
                 await self._sink.put(fragments)
             except Retryable as error:
                 self._refused += 1
                 self._problems["store"] = error.reason if isinstance(error, StoreUnavailable) else "overloaded"
-                if await self._stopped_within(error.retry_after or pause):
+                pause = error.retry_after or backoff(attempt, first=_SHORTEST_RETRY, longest=_LONGEST_RETRY)
+                if await self._stopped_within(pause):
                     return False
-                pause = min(2 * pause, _LONGEST_RETRY)
+                attempt += 1
             else:
                 self._problems.pop("store", None)
                 return True

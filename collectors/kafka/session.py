@@ -28,6 +28,7 @@ from collectors.kafka.status import Status, place
 from monitor.errors import MalformedPayload, Permanent, Retryable
 from monitor.model.spans import Fragment
 from monitor.ports import Clock
+from monitor.retry import backoff
 
 _log = logging.getLogger(__name__)
 
@@ -163,14 +164,15 @@ class Session:
 
     def _insist(self, attempt: Callable[[], None], wanted: Callable[[], bool]) -> bool:
         """Return whether `attempt` succeeded, at last; it is given up when asked to end, or no longer wanted."""
-        pause = _SHORTEST_RETRY
+        failures = 0
         while True:
             try:
                 attempt()
             except Retryable as error:
                 self._status.refused()
-                self._wait(self._shutdown.asked, max(pause, error.retry_after or pause))
-                pause = min(pause * 2, _LONGEST_RETRY)
+                failures += 1
+                pause = backoff(failures, first=_SHORTEST_RETRY, longest=_LONGEST_RETRY, at_least=error.retry_after)
+                self._wait(self._shutdown.asked, pause)
             else:
                 return True
             if self._shutdown.asked.is_set() or not wanted():

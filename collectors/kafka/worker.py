@@ -17,10 +17,11 @@ from collectors.kafka.settings import Config
 from collectors.kafka.shutdown import Shutdown
 from collectors.kafka.status import Status
 from monitor.ports import Clock
+from monitor.retry import backoff
 
 _log = logging.getLogger(__name__)
 
-_AT_ONCE = timedelta(0)
+_AT_ONCE, _SHORTEST_PAUSE = timedelta(0), timedelta(seconds=1)
 
 
 class Worker:
@@ -131,4 +132,4 @@ class Worker:
 
     def _pause(self) -> timedelta:
         self._failures += 1
-        return min(timedelta(seconds=2 ** min(self._failures - 1, 10)), self._config.check_every)
+        return backoff(self._failures, first=_SHORTEST_PAUSE, longest=self._config.check_every)

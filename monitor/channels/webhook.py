@@ -15,7 +15,6 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,6 +25,7 @@ from monitor.display.alert_document import alert_document
 from monitor.errors import ConfigError, Permanent, Retryable
 from monitor.model.trends import Alert
 from monitor.ports import Channel
+from monitor.retry import retry_after
 from monitor.settings.tree import Duration, Section, secret
 
 _AGAIN = frozenset({408, 425, 429})
@@ -88,9 +88,9 @@ class _Webhook:
 
     async def send(self, alert: Alert) -> None:
         """POST the alert; a redirect is not followed, since it would carry the secret elsewhere."""
-        status, retry_after = await self._post(alert)
+        status, pause = await self._post(alert)
         if status in _AGAIN or status >= _SERVER_ERRORS:
-            raise Retryable(f"{self.where}: the endpoint answered {status}", retry_after=retry_after)
+            raise Retryable(f"{self.where}: the endpoint answered {status}", retry_after=pause)
         if not 200 <= status < 300:  # noqa: PLR2004 -- RFC 9110 section 15.3
             raise Permanent(f"{self.where}: the endpoint answered {status}", reason=f"http_{status}")
 
@@ -130,7 +130,7 @@ class _Webhook:
                     allow_redirects=False,
                 ) as response,
             ):
-                return response.status, _pause(response.headers.get("Retry-After"), datetime.now(UTC))
+                return response.status, retry_after(response.headers, datetime.now(UTC))
         # Neither the cause nor its message is kept: both hold the URL, which may be a secret.
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
             raise Retryable(f"{self.where}: TLS refused: {type(error).__name__}") from None
@@ -138,18 +138,6 @@ class _Webhook:
             raise Retryable(f"{self.where}: no answer: {type(error).__name__}") from None
         except ValueError as error:
             raise Permanent(f"{self.where}: the request cannot be made", reason=type(error).__name__) from None
-
-
-def _pause(header: str | None, now: datetime) -> timedelta | None:
-    """Return what a Retry-After header asks for (RFC 9110 section 10.2.3); None when it is absent or unreadable."""
-    if not header:
-        return None
-    if header.strip().isdecimal():
-        return timedelta(seconds=int(header))
-    try:
-        return max(timedelta(0), parsedate_to_datetime(header) - now)
-    except (TypeError, ValueError):
-        return None
 
 
 def _trust(ca_file: Path | None, where: str) -> ssl.SSLContext | None:

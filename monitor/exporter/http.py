@@ -9,7 +9,7 @@ import http.client
 import ssl
 import threading
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime
 from email.message import Message
 from typing import TypeAlias
 from urllib.parse import urlsplit
@@ -20,6 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from monitor.errors import ConfigError, Overloaded, Rejected, Retryable
 from monitor.payloads.otlp.fragments import OtlpSignal
+from monitor.retry import retry_after
 
 _EXPECTED = "exporter endpoint: expected a URL such as http://127.0.0.1:4318"
 _MOST_REPLY = 64 * 1024
@@ -129,8 +130,7 @@ class HttpSender:
             return self._left_out(reply)
         message = f"{self._path}: HTTP {status}"
         if status in _AGAIN or status >= _SERVER_FAULT:
-            after = str(headers.get("Retry-After", ""))
-            raise Overloaded(message, retry_after=timedelta(seconds=int(after[:6])) if after.isdecimal() else None)
+            raise Overloaded(message, retry_after=retry_after(headers, datetime.now(UTC)))
         raise Rejected(message, reason=_REASONS.get(status, f"http_{status}"))
 
     def _left_out(self, reply: bytes) -> int:

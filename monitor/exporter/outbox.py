@@ -19,6 +19,7 @@ from monitor.errors import ConfigError, Permanent, Retryable
 from monitor.exporter.fork import Forking, follow_forks
 from monitor.exporter.notices import ExporterStats, Notices
 from monitor.exporter.queue import Entry, Limits, Queue
+from monitor.retry import backoff
 
 T = TypeVar("T")
 
@@ -26,7 +27,7 @@ _ENCODED_AT_ONCE = 8
 _BREATH = 0.0002
 """Seconds. Encoding is Python, which holds the interpreter for up to 5 ms at a time; giving it back after a few spans
 keeps the app's threads from waiting for it."""
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_SHORTEST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=0.5), timedelta(seconds=30)
 _START_AGAIN_AFTER = 1.0
 
 
@@ -197,7 +198,7 @@ class Outbox(Generic[T]):
     def _deliver(self, batch: Sequence[Entry[T]], deadline: float | None) -> bool:
         """Return when the batch is kept or lost; False when it was lost because there is no time left to try again."""
         body, count = self._encoded([entry.item for entry in batch])
-        attempt = 0
+        attempt = 1
         while count:
             with self._lock:
                 closing, flushes = self._closed, self._flushes
@@ -250,10 +251,10 @@ class Outbox(Generic[T]):
 
     def _pause(self, attempt: int, asked: timedelta | None = None, *, flushes: int) -> None:
         """Wait before the next attempt; shorter when somebody flushes or closes."""
-        pause = min(_SHORTEST_PAUSE * 2.0 ** min(attempt, 10), _LONGEST_PAUSE)
-        if asked is not None:
-            pause = max(pause, min(asked.total_seconds(), _LONGEST_PAUSE))
-        deadline = time.monotonic() + pause * (0.8 + 0.4 * self._random.random())
+        pause = backoff(
+            attempt, first=_SHORTEST_PAUSE, longest=_LONGEST_PAUSE, at_least=asked, random=self._random.random
+        )
+        deadline = time.monotonic() + pause.total_seconds()
         with self._lock:
             while not self._closed and flushes == self._flushes:
                 left = deadline - time.monotonic()

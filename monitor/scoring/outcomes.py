@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import time
 import traceback
@@ -17,6 +18,7 @@ from monitor.errors import StoreUnavailable
 from monitor.judging.dialogue import Answer
 from monitor.model.turns import Finding, Job, Outcome, Reason, Turn, Unscored, Verdict
 from monitor.ports import Clock
+from monitor.retry import backoff
 from monitor.settings.tree import ScoreSettings
 from monitor.stores import JobStore
 from monitor.telemetry import Gauge
@@ -27,7 +29,7 @@ CACHED = "cached"
 """Flag: the verdict is that on a turn of equal content, and cost nothing."""
 
 _LONGEST_BACKOFF = timedelta(minutes=15)
-_INSIST_FOR = timedelta(seconds=30)
+_SHORTEST_WAIT, _INSIST_FOR = timedelta(seconds=0.1), timedelta(seconds=30)
 
 logger = logging.getLogger(__name__)
 
@@ -130,8 +132,8 @@ class Settler:
             if failure in last:
                 continue
             job = replace(failure.job, failures=failure.job.failures + 1)
-            backoff = min(self._settings.backoff * 2 ** (job.failures - 1), _LONGEST_BACKOFF)
-            await self.release([job], after=max(after or timedelta(0), backoff), cause=failure.reason)
+            wait = backoff(job.failures, first=self._settings.backoff, longest=_LONGEST_BACKOFF, at_least=after)
+            await self.release([job], after=wait, cause=failure.reason)
 
     def unscored(self, job: Job, reason: Reason, *, detail: str = "") -> Unscored:
         """Return the outcome of a job that nobody was asked about."""
@@ -199,14 +201,13 @@ async def unbroken(work: Coroutine[None, None, T]) -> T:
 async def _insist(write: Callable[[], None]) -> None:
     """Write in a thread, again for a while when the database is busy: what is written has been paid for."""
     end = time.monotonic() + _INSIST_FOR.total_seconds()
-    wait = 0.1
-    while True:
+    for attempt in itertools.count(1):
         try:
             await asyncio.to_thread(write)
         except StoreUnavailable:
+            wait = backoff(attempt, first=_SHORTEST_WAIT, longest=_INSIST_FOR).total_seconds()
             if time.monotonic() + wait > end:
                 raise
             await asyncio.sleep(wait)
-            wait *= 2
         else:
             return

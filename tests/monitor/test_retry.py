@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from email.message import Message
 from email.utils import format_datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,6 +17,7 @@ from hypothesis import strategies as st
 from monitor.retry import LONGEST, backoff, retry_after
 
 NOW = datetime(2026, 5, 4, 14, 0, tzinfo=UTC)
+_ROOT = Path(__file__).parents[2]
 _ZONES = st.integers(min_value=-1439, max_value=1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 _DATES = st.datetimes(timezones=_ZONES).map(format_datetime)
 _NUMBERS = st.one_of(st.integers(), st.floats()).map(str)
@@ -107,3 +112,42 @@ def test_pauses_are_spread() -> None:
     assert timedelta(seconds=8) == backoff(1, first=ten, longest=minute, random=lambda: 0.0)
     assert timedelta(seconds=11) == backoff(1, first=ten, longest=minute, random=lambda: 0.75)
     assert ten == backoff(1, first=ten, longest=minute, at_least=ten, random=lambda: 0.0)
+
+
+def _modules() -> Iterator[tuple[str, str]]:
+    for root in ("monitor", "collectors"):
+        for path in sorted((_ROOT / root).rglob("*.py")):
+            yield path.relative_to(_ROOT).as_posix(), path.read_text(encoding="utf-8")
+
+
+def test_headers_are_read_in_one_place() -> None:
+    """No other module names the header but the one that sends it."""
+    naming = {name for name, text in _modules() if re.search(r"[\"']retry-after", text, re.IGNORECASE)}
+    assert {"collectors/otlp_http/reply.py", "monitor/retry.py"} == naming
+
+
+_PAUSE = re.compile(r"pause|wait|backoff|retry|rest|break|delay|second", re.IGNORECASE)
+
+
+def _doubled(tree: ast.AST) -> Iterator[str]:
+    """Yield each expression in which a pause is multiplied by two, or by a power of two."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.AugAssign(op=ast.Mult()) | ast.BinOp(op=ast.Mult() | ast.Pow()):
+                text = ast.unparse(node)
+                if re.search(r"\b2(\.0)?\b", text) and _PAUSE.search(text):
+                    yield text
+
+
+def test_pauses_grow_in_one_place() -> None:
+    """No other module doubles a pause."""
+    expressions = {name: list(_doubled(ast.parse(text))) for name, text in _modules()}
+    assert {} == {name: found for name, found in expressions.items() if found and name != "monitor/retry.py"}
+
+
+@pytest.mark.parametrize(
+    "line", ["pause = min(pause * 2, x)", "wait *= 2", "backoff * 2 ** (n - 1)", "f(2 * pause)", "_PAUSE * 2.0 ** n"]
+)
+def test_what_doubling_looks_like(line: str) -> None:
+    """The forms in which modules doubled their own pauses are recognized."""
+    assert list(_doubled(ast.parse(line)))

@@ -5,10 +5,13 @@ The circuit breaker of M. Nygard, Release It! (2018), section 5.2. Instants are 
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from monitor.errors import MonitorError, Unusable
+from monitor.retry import backoff
 
 _MOST_FAILURES = 5
-_LONGEST_BREAK = 300.0
+_LONGEST_BREAK = timedelta(minutes=5)
 # A person has to act first.
 _LONGER_WHEN_UNUSABLE = 6
 
@@ -61,5 +64,6 @@ class Breaker:
         self.trouble = trouble
         # Calls sent side by side fail side by side; that is one failure, not many.
         if self.rests(now) == 0:
-            self._until = now + min(first * 2**self._breaks, _LONGEST_BREAK)
             self._breaks += 1
+            rest = backoff(self._breaks, first=timedelta(seconds=first), longest=_LONGEST_BREAK)
+            self._until = now + rest.total_seconds()

@@ -8,8 +8,6 @@ connection for every request. Errors are translated here and carry no text of ou
 from __future__ import annotations
 
 import asyncio
-import email.utils
-import math
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,11 +26,13 @@ from monitor.judging.endpoint.completion import read
 from monitor.judging.endpoint.content_filter import severities
 from monitor.judging.endpoint.prices import KNOWN, Price, price_of
 from monitor.model.turns import ChatMessage, Reply
+from monitor.retry import retry_after
 
 _SEED = 7
 _FREE = Price(0.0, 0.0)
 # How many calls run at once is the score stage's business.
 _NO_LIMITS = httpx2.Limits(max_connections=0, keepalive_expiry=15.0)
+# A probe every ten minutes harms no endpoint, whatever it asks for.
 _LONGEST_PAUSE = timedelta(minutes=10)
 _MESSAGE_START = 150
 _CONTENT_FILTER_CODES = frozenset({"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
@@ -237,7 +237,7 @@ class OpenAIJudge:
             return Rejected(f"{what}, content filter", reason="content_filter", severities=_severities(error))
         if _too_long(error):
             return Rejected(f"{what}, the prompt is too long for the model", reason="context_length")
-        pause = _pause(error.response.headers, self._now())
+        pause = retry_after(error.response.headers, self._now(), longest=_LONGEST_PAUSE)
         if error.status_code in _UNUSABLE_STATUSES or error.code in _UNUSABLE_CODES or _WRONG_KEY.search(_start(error)):
             code = error.code if error.code in _UNUSABLE_CODES else None
             return Unusable(f"{what}, {code}" if code else what, retry_after=pause)
@@ -299,23 +299,3 @@ def _start(error: openai.APIStatusError) -> str:
 def _message(error: openai.APIStatusError) -> str:
     """Return the endpoint's own words, only ever to be searched: they may quote the prompt."""
     return error.message
-
-
-def _pause(headers: Mapping[str, str], now: datetime) -> timedelta | None:
-    """Return what Retry-After asks for: milliseconds, seconds or a date (RFC 9110 §10.2.3); None for nonsense."""
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        value = headers.get(name)
-        if value is None:
-            continue
-        try:
-            seconds = float(value) * unit
-        except ValueError:
-            try:
-                seconds = (email.utils.parsedate_to_datetime(value) - now).total_seconds()
-            except (ValueError, TypeError):
-                continue
-        if math.isnan(seconds):
-            continue
-        # A gateway that asks for days has lost its mind or its quota; a probe every ten minutes harms neither.
-        return timedelta(seconds=min(max(seconds, 0.0), _LONGEST_PAUSE.total_seconds()))
-    return None
