@@ -13,11 +13,12 @@ UV := $(shell command -v uv 2>/dev/null)
 demo: $(STAMP)
 	$(BIN)/rag-monitor demo
 
+# Two minutes on two cores; what is long or needs a server is for `check`, and the last line says so.
 test: $(STAMP)
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist loadfile -q -m 'not long and not kafka and not postgres and not wheel'
 
 check: lint types layers
-	$(BIN)/pytest -W error
+	$(BIN)/pytest -W error -n auto --dist loadfile
 	$(BIN)/pytest -W error -m wheel tests/packaging
 
 # What tests start beside the monitor; without it they skip and say so: the Kafka broker, through Maven, and where Go is

@@ -1,4 +1,13 @@
 """The services that tests may ask for by fixture; the modules are found through `pythonpath` in pyproject.toml."""
 
 # A module stands before those that import it: pytest warns of a plug-in that was imported before it was named.
-pytest_plugins = ("requirement", "guard", "front", "kafka_service", "otlp_service", "postgres_service", "shared_folder")
+pytest_plugins = (
+    "requirement",
+    "left_out",
+    "guard",
+    "front",
+    "kafka_service",
+    "otlp_service",
+    "postgres_service",
+    "shared_folder",
+)

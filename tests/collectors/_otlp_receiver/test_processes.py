@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
+import pytest
 from deadline import wait_until
 
 from monitor.payloads.otlp.fragments import decode_otlp
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from guard import Guard
 
     from tests.services.otlp_service import MakeRequest
+
+pytestmark = pytest.mark.long
 
 KILLS = 12
 SENDERS = 4

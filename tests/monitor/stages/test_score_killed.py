@@ -22,6 +22,8 @@ from monitor.settings.tree import SampleSettings
 from monitor.stages import sample
 from monitor.store.sql_store import SqlStore, open_store
 
+pytestmark = pytest.mark.long
+
 METRICS = load_all("answer", judge_name="openai:judge-1")
 SCRIPT = Path(__file__).parents[2] / "services" / "score_process.py"
 LEASED = 8 + 8 // 4
