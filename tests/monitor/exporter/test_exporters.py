@@ -604,7 +604,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from monitor.exporter.exporters import RagMonitorSpanExporter
 
 path = sys.argv[1]
-times = {"linger": timedelta(0), "shutdown_timeout": timedelta(seconds=60), "timeout": timedelta(seconds=60)}
+times = {"linger": timedelta(0), "shutdown_timeout": timedelta(seconds=2), "timeout": timedelta(seconds=60)}
 exporter = RagMonitorSpanExporter(store=f"sqlite:///{path}", **times)
 provider = TracerProvider(shutdown_on_exit=False)
 provider.add_span_processor(SimpleSpanProcessor(exporter))
