@@ -36,21 +36,25 @@ def readable(record: bytes) -> Text:
     except orjson.JSONDecodeError as error:
         where = f"not JSON: line {error.lineno}, column {error.colno}"
     else:
-        return _without_nul(Text(tree, record))
+        read = Text(tree, record)
+        # NUL is the only thing that strict JSON may say and databases cannot hold; it is always written as an escape.
+        rewritten = _rewritten(tree, "nested too deeply") if b"\\u0000" in record else read
+        return read if rewritten.tree == tree else rewritten
     # Python's own json writes NaN and lone surrogates, and an odd byte should not cost the turn around it.
     try:
-        tree = _strict(json.loads(decoded(record)[0], strict=False, parse_constant=lambda _: None))
-        return Text(tree, orjson.dumps(tree), repaired=True)
-    except (ValueError, TypeError, RecursionError):
+        tree = json.loads(decoded(record)[0], strict=False, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
         raise MalformedPayload(where, reason="not_json") from None
+    return _rewritten(tree, where)
 
 
-def _without_nul(read: Text) -> Text:
-    """The only thing that strict JSON may say and databases cannot hold; it is always written as an escape."""
-    if b"\\u0000" not in read.record:
-        return read
-    tree = _strict(read.tree)
-    return read if tree == read.tree else Text(tree, orjson.dumps(tree), repaired=True)
+def _rewritten(tree: object, complaint: str) -> Text:
+    """Return a record of which something was replaced; one that is nested too deeply for that is malformed."""
+    try:
+        strict = _strict(tree)
+        return Text(strict, orjson.dumps(strict), repaired=True)
+    except (TypeError, ValueError, RecursionError):
+        raise MalformedPayload(complaint, reason="not_json") from None
 
 
 def _strict(value: object) -> object:

@@ -235,10 +235,11 @@ def test_escaped_backslash_before_zeros() -> None:
     assert ("What does \\u0000 mean?", frozenset()) == (turn.query, turn.flags)
 
 
-def test_deeply_nested_json_is_refused() -> None:
-    """A line of brackets is one bad record, not the end of the reader."""
+@pytest.mark.parametrize("record", [b"[" * 200_000, b"[" * 900 + rb'"\u0000"' + b"]" * 900])
+def test_deeply_nested_json_is_refused(record: bytes) -> None:
+    """A line of brackets is one bad record, not the end of the reader; neither is a NUL deep within some."""
     with pytest.raises(MalformedPayload) as caught:
-        turn_fragment(b"[" * 200_000, origin="f:1", app="shop", received_at=NOW)
+        turn_fragment(record, origin="f:1", app="shop", received_at=NOW)
     assert caught.value.reason == "not_json"
 
 
