@@ -9,21 +9,21 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def together(work: Iterable[Coroutine[None, None, T]], *, at_once: int) -> tuple[T, ...]:
+async def concurrently(calls: Iterable[Coroutine[None, None, T]], *, at_once: int) -> tuple[T, ...]:
     """Return the results in order, `at_once` at a time; at the first failure the others are cancelled."""
     gate = asyncio.Semaphore(at_once)
 
-    async def one(single: Coroutine[None, None, T]) -> T:
+    async def limited(call: Coroutine[None, None, T]) -> T:
         async with gate:
-            return await single
+            return await call
 
-    started = list(work)
-    tasks = [asyncio.create_task(one(single)) for single in started]
+    started = list(calls)
+    tasks = [asyncio.create_task(limited(call)) for call in started]
     try:
         return tuple(await asyncio.gather(*tasks))
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for single in started:
-            single.close()
+        for call in started:
+            call.close()

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from monitor.errors import Rejected, UnreadableReply
 from monitor.judging import injection
 from monitor.judging.claim_metric import ClaimMetric, Question
-from monitor.judging.concurrently import together
+from monitor.judging.concurrently import concurrently
 from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED, fit, tokens
 from monitor.model.turns import ChatMessage, Exchange, Finding, Reason, Reply, Turn
 from monitor.ports import Judge, Metric
@@ -107,7 +107,7 @@ async def verify(metric: ClaimMetric, turn: Turn, judge: Judge) -> Answer:
         except Rejected as error:
             return error
 
-    found = await together(map(one, asked), at_once=_QUESTIONS_AT_ONCE)
+    found = await concurrently(map(one, asked), at_once=_QUESTIONS_AT_ONCE)
     replies = [reply for reply in found if isinstance(reply, Reply)]
     rejected = next((error for error in found if isinstance(error, Rejected)), None)
     result: Finding | Reason

@@ -123,8 +123,8 @@ def flags(turn: Turn) -> frozenset[str]:
     """Return JUDGE_INJECTION and PROMPT_INJECTION as far as answer, question or documents plainly call for them."""
     texts = (turn.response, turn.query, *(citation.content for citation in turn.citations or ()))
     lowered = [text[:_LONGEST].lower() for text in texts if text]
-    found = {JUDGE_INJECTION} if any(_holds(text, _JUDGE) for text in lowered) else set()
-    return frozenset(found | ({PROMPT_INJECTION} if any(_holds(text, _ORDER) for text in lowered) else set()))
+    tables = {JUDGE_INJECTION: _JUDGE, PROMPT_INJECTION: _ORDER}
+    return frozenset(flag for flag, table in tables.items() if any(_holds(text, table) for text in lowered))
 
 
 def speaks_to_judge(text: str) -> bool:

@@ -70,11 +70,11 @@ class Judges:
     def health(self) -> Mapping[str, str]:
         """Return what is wrong with the endpoints, free of user text and secrets; empty when all is well."""
         named = {"judge": self._judge, "fallback": self._fallback}
-        found: dict[str, str] = {}
+        troubles: dict[str, str] = {}
         for part, judge in named.items():
             if judge and judge.trouble:
-                found[part] = f"{judge.trouble}; asked again in {judge.resting.total_seconds():.0f} s"
-        return found
+                troubles[part] = f"{judge.trouble}; asked again in {judge.resting.total_seconds():.0f} s"
+        return troubles
 
     async def __aenter__(self) -> Self:
         """Enter the judges."""
@@ -103,17 +103,17 @@ class Judges:
             if self._stand_in is None or self._stand_in.resting:
                 raise
             return await converse(metrics, turn, self._stand_in)
-        left = [metric for metric, answer in zip(metrics, first, strict=True) if answer.result in _UNSETTLED]
-        if self._fallback is None or not left:
+        unsettled = [metric for metric, answer in zip(metrics, first, strict=True) if answer.result in _UNSETTLED]
+        if self._fallback is None or not unsettled:
             return first
         try:
-            second = await converse(left, turn, self._fallback)
+            second = await converse(unsettled, turn, self._fallback)
         except Retryable:
             # The judge's own outcome stands: a turn must not wait for an endpoint that is only there to help.
             return first
-        helped = {metric.rubric: answer for metric, answer in zip(left, second, strict=True)}
+        second_of = {metric.rubric: answer for metric, answer in zip(unsettled, second, strict=True)}
         return tuple(
-            _better(answer, helped[metric.rubric]) if metric.rubric in helped else answer
+            _better(answer, second_of[metric.rubric]) if metric.rubric in second_of else answer
             for metric, answer in zip(metrics, first, strict=True)
         )
 

@@ -269,7 +269,7 @@ class PromptMetric:
     def _ids(self, turn: Turn) -> tuple[str, ...]:
         """Return the names by which the judge is told of the documents: their ids, told apart where they are equal."""
         mark = fence(self.fence_key, turn.turn_id)
-        return _told_apart([tag_name(clean(c.id or "", mark)) for c in turn.citations or ()])
+        return _unique_names([tag_name(clean(c.id or "", mark)) for c in turn.citations or ()])
 
     def _sentences(self, turn: Turn) -> tuple[str, ...]:
         mark = fence(self.fence_key, turn.turn_id)
@@ -289,16 +289,16 @@ class PromptMetric:
         return shorten(whole, (*nearest, clean(turn.query or "", mark)), budget), True
 
 
-def _told_apart(ids: Sequence[str]) -> tuple[str, ...]:
-    """Return a name for each document: its id, and where that is empty or not its alone one with its place."""
+def _unique_names(ids: Sequence[str]) -> tuple[str, ...]:
+    """Return a name for each document: its id, with its place where another has the same id or it has none."""
     counts = Counter(ids)
     names: dict[str, None] = {}
-    for place, given in enumerate(ids, start=1):
-        own = bool(given) and counts[given] == 1
-        unique = given if own else f"{given}#{place}" if given else f"doc{place}"
-        while unique in names or (not own and unique in counts):
-            unique = f"{unique}#{place}"
-        names[unique] = None
+    for place, id_ in enumerate(ids, start=1):
+        is_alone = bool(id_) and counts[id_] == 1
+        name = id_ if is_alone else f"{id_}#{place}" if id_ else f"doc{place}"
+        while name in names or (not is_alone and name in counts):
+            name = f"{name}#{place}"
+        names[name] = None
     return tuple(names)
 
 

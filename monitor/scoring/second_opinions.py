@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from monitor.errors import MonitorError, StoreUnavailable
-from monitor.judging.concurrently import together
+from monitor.judging.concurrently import concurrently
 from monitor.judging.dialogue import Answer
 from monitor.judging.judges import Judges
 from monitor.model.turns import Finding, Job, JudgeChange, JudgeVersion, SecondOpinion, SecondOpinionKind, Turn, Verdict
@@ -137,7 +137,7 @@ class SecondOpinions:
         if change is None:
             self._met.add(version)
         elif self._allowed() and await self._hold():
-            await together((self._anchor(of_turn) for of_turn in await self._anchors(change)), at_once=_AT_ONCE)
+            await concurrently((self._anchor(of_turn) for of_turn in await self._anchors(change)), at_once=_AT_ONCE)
             self._met.add(version)
 
     async def _hold(self) -> bool:

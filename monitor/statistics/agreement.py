@@ -40,14 +40,14 @@ class Agreement:
 
 
 def agreement(pairs: Sequence[tuple[bool, bool]]) -> Agreement:
-    """Return how verdicts agree with truths; a pair is (found a defect, is a defect).
+    """Return how verdicts agree with truths; a pair is (judged a defect, is a defect).
 
     >>> round(agreement([(True, True), (True, False), (False, False), (False, False)]).kappa, 2)
     0.5
     """
-    hits = sum(found and true for found, true in pairs)
-    alarms = sum(found and not true for found, true in pairs)
-    missed = sum(true and not found for found, true in pairs)
+    hits = sum(flagged and defective for flagged, defective in pairs)
+    alarms = sum(flagged and not defective for flagged, defective in pairs)
+    missed = sum(defective and not flagged for flagged, defective in pairs)
     passed = len(pairs) - hits - alarms - missed
     return Agreement(
         turns=len(pairs),
@@ -101,6 +101,6 @@ def _kappa(hits: int, alarms: int, missed: int, passed: int) -> float | None:
     turns = hits + alarms + missed + passed
     if not turns:
         return None
-    found, true = (hits + alarms) / turns, (hits + missed) / turns
-    chance = found * true + (1 - found) * (1 - true)
+    flagged_share, defective_share = (hits + alarms) / turns, (hits + missed) / turns
+    chance = flagged_share * defective_share + (1 - flagged_share) * (1 - defective_share)
     return None if chance == 1 else ((hits + passed) / turns - chance) / (1 - chance)

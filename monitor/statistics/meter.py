@@ -152,7 +152,7 @@ class Meter:
 
     def _bet(self, reading: MeterReading, hour: Sequence[float], total: Mark) -> MeterReading:
         logs = [sum(map(mul, factors, hour)) for factors in self.factors]
-        stakes = map(_log_one_plus, reading.bets) if self.watch is Watch.CONTINUOUS else reading.bets
+        stakes = map(_log_plus_one, reading.bets) if self.watch is Watch.CONTINUOUS else reading.bets
         bets = tuple(map(add, stakes, logs))
         onsets = zip(reading.excursions, reading.onsets, strict=True)
         return replace(
@@ -192,7 +192,7 @@ class Meter:
     def _relieve(self, reading: MeterReading, hour: Sequence[float]) -> MeterReading:
         reliefs = reading.incident.reliefs if reading.incident else ()
         recoveries = tuple(
-            _log_one_plus(bet) + sum(map(mul, relief, hour))
+            _log_plus_one(bet) + sum(map(mul, relief, hour))
             for bet, relief in zip(reading.recoveries, reliefs, strict=True)
         )
         log_all_clear = _log_mean(recoveries)
@@ -202,7 +202,7 @@ class Meter:
         return replace(self.start(), total=reading.total, resolved=True, bets=(-math.inf,) * len(self.factors))
 
 
-def _log_one_plus(log: float) -> float:
+def _log_plus_one(log: float) -> float:
     """Return ln(1 + exp(log)) without overflow."""
     return log if log > _ONE_IS_LOST else math.log1p(math.exp(log))
 

@@ -116,11 +116,11 @@ def _latin_differ(text: str, reference: str) -> bool:
     if not ours or not theirs:
         return False
     expected = max(theirs, key=lambda language: theirs[language])
-    found = max(ours, key=lambda language: ours[language])
+    language = max(ours, key=lambda language: ours[language])
     if theirs[expected] < _SURE_SHARE:
         return False
     words = len(_WORD.findall(text[:_SAMPLE]))
-    if found != expected and ours[found] >= _SURE_SHARE and ours[found] >= 2 * ours[expected]:
+    if language != expected and ours[language] >= _SURE_SHARE and ours[language] >= 2 * ours[expected]:
         return words >= _SHORT_WORDS
     return words >= _LONG_WORDS and ours[expected] < _ABSENT_SHARE
 

@@ -47,11 +47,11 @@ def split(text: str, *, limit: int | None = None) -> tuple[str, ...]:
     >>> split("Dr. No pays 3.5 euro. 返金は14日以内です。はい！\n- e.g. by card")
     ('Dr. No pays 3.5 euro.', '返金は14日以内です。', 'はい！', '- e.g. by card')
     """
-    found = tuple(piece for piece in _pieces(text) if any(map(str.isalnum, piece)))
-    if limit is None or len(found) <= limit:
-        return found
-    edges = [round(i * len(found) / limit) for i in range(limit + 1)]
-    return tuple(" ".join(found[start:end]) for start, end in pairwise(edges))
+    sentences = tuple(piece for piece in _pieces(text) if any(map(str.isalnum, piece)))
+    if limit is None or len(sentences) <= limit:
+        return sentences
+    edges = [round(i * len(sentences) / limit) for i in range(limit + 1)]
+    return tuple(" ".join(sentences[start:end]) for start, end in pairwise(edges))
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -69,25 +69,25 @@ def _clauses(sentence: str) -> Iterator[str]:
     if len(sentence) < _LONG_CLAUSES or 2 * len(_UNSTOPPED.findall(sentence)) < len(sentence):
         yield sentence
         return
-    held = ""
+    joined = ""
     for clause in _BETWEEN_CLAUSES.split(sentence):
-        held = f"{held} {clause}" if held else clause
-        if len(held) >= _SHORTEST_CLAUSES:
-            yield held
-            held = ""
-    yield held
+        joined = f"{joined} {clause}" if joined else clause
+        if len(joined) >= _SHORTEST_CLAUSES:
+            yield joined
+            joined = ""
+    yield joined
 
 
 def _logical_lines(text: str) -> Iterator[str]:
     """Join lines that were only wrapped: the next one goes on in lower case."""
-    held = ""
+    joined = ""
     for line in text.splitlines():
-        if held and line[:1].islower() and held[-1] not in ".!?:。！？" and held[0] not in "#|":
-            held = f"{held} {line.strip()}"
+        if joined and line[:1].islower() and joined[-1] not in ".!?:。！？" and joined[0] not in "#|":
+            joined = f"{joined} {line.strip()}"
             continue
-        yield held
-        held = line.strip()
-    yield held
+        yield joined
+        joined = line.strip()
+    yield joined
 
 
 def _sentences(line: str) -> Iterator[str]:

@@ -40,13 +40,13 @@ def tokens(text: str) -> tuple[str, ...]:
     >>> tokens("返金は")
     ('返金', '金は')
     """
-    found: list[str] = []
+    stems: list[str] = []
     for token in _TOKEN.findall(text.lower()):
         if _IS_CJK.match(token):
-            found += [token[i : i + 2] for i in range(len(token) - 1)] if len(token) > 1 else [token]
+            stems += [token[i : i + 2] for i in range(len(token) - 1)] if len(token) > 1 else [token]
         else:
-            found.append(stem(token))
-    return tuple(found)
+            stems.append(stem(token))
+    return tuple(stems)
 
 
 def spelled(text: str, wanted: Collection[str]) -> tuple[str, ...]:
@@ -55,19 +55,19 @@ def spelled(text: str, wanted: Collection[str]) -> tuple[str, ...]:
     >>> spelled("Refunds were paid. 返金は無料", {"refund", "paid", "返金", "金は"})
     ('Refunds', 'paid', '返金は')
     """
-    found: list[str] = []
+    spellings: list[str] = []
     for token in _TOKEN.findall(text):
         if not _IS_CJK.match(token):
             if stem(token.lower()) in wanted:
-                found.append(token)
+                spellings.append(token)
             continue
         # Of a run of pairs only what they cover together reads as a word.
         covered = [False] * len(token)
         for place in range(max(len(token) - 1, 1)):
             if token[place : place + 2] in wanted:
                 covered[place : place + 2] = [True] * len(token[place : place + 2])
-        found += "".join(c if known else " " for c, known in zip(token, covered, strict=True)).split()
-    return tuple(dict.fromkeys(found))
+        spellings += "".join(c if is_wanted else " " for c, is_wanted in zip(token, covered, strict=True)).split()
+    return tuple(dict.fromkeys(spellings))
 
 
 def stopwords(language: str) -> frozenset[str]:

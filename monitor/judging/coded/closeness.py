@@ -81,23 +81,25 @@ class Closeness:
             return Reason.NO_CLAIMS
         if not differ(answer, "\n".join(content for _, content in shown)):
             return Reason.NOT_SUPPORTED
-        found = pieces([content for _, content in shown], _PIECE_TOKENS)
-        looked = found[:_MOST_PIECES]
+        passages = pieces([content for _, content in shown], _PIECE_TOKENS)
+        compared = passages[:_MOST_PIECES]
         # The engine keeps its work in one place.
         with self._alone:
-            wanted = self._embedder.query([sentence for _, sentence in sentences]).tolist()
-            held = self._embedder.passage([piece.text for piece in looked]).tolist()
+            sentence_vectors = self._embedder.query([sentence for _, sentence in sentences]).tolist()
+            passage_vectors = self._embedder.passage([piece.text for piece in compared]).tolist()
         details = []
         total = 0.0
-        for (number, _), vector in zip(sentences, wanted, strict=True):
-            near, place = max((_cosine(vector, other), -place) for place, other in enumerate(held))
-            total += near
+        for (number, _), vector in zip(sentences, sentence_vectors, strict=True):
+            closeness, place = max(
+                (_cosine(vector, passage_vector), -place) for place, passage_vector in enumerate(passage_vectors)
+            )
+            total += closeness
             details.append(
                 Detail(
                     index=number,
-                    verdict="near" if near >= THRESHOLD else "far",
-                    reason=f"closeness {near:.2f}",
-                    citation=shown[looked[-place].document][0],
+                    verdict="near" if closeness >= THRESHOLD else "far",
+                    reason=f"closeness {closeness:.2f}",
+                    citation=shown[compared[-place].document][0],
                 )
             )
         score = total / len(sentences)
@@ -107,7 +109,7 @@ class Closeness:
             defect=score < THRESHOLD,
             reason=f"about something else: sentence {', '.join(far)}" if far else "",
             details=tuple(details),
-            flags=flags(turn) | ({CONTEXT_TRUNCATED} if len(found) > len(looked) else set()),
+            flags=flags(turn) | ({CONTEXT_TRUNCATED} if len(passages) > len(compared) else set()),
         )
 
 
@@ -121,6 +123,6 @@ def local(where: str) -> Closeness:
     return Closeness(cast("Embedder", getattr(model, "E5")(num_threads=1)))  # noqa: B009 -- untyped, and loaded by name
 
 
-def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    product: float = sum(map(mul, one, other))
+def _cosine(first: Sequence[float], second: Sequence[float]) -> float:
+    product: float = sum(map(mul, first, second))
     return min(max(product, 0.0), 1.0)

@@ -49,22 +49,22 @@ class Lex5:
 
     def score(self, turn: Turn) -> float | None:
         """Return how much of the answer its documents cover, in [0, 1]; None when words cannot tell."""
-        found = self.finding(turn)
-        return None if isinstance(found, Reason) else found.score
+        finding = self.finding(turn)
+        return None if isinstance(finding, Reason) else finding.score
 
     def finding(self, turn: Turn) -> Finding | Reason:
         """Return the score, the worst sentence and what is missing; NO_CLAIMS, or NOT_SUPPORTED across languages."""
         key = (turn.content_hash(), *(citation.source or "" for citation in turn.citations or ()))
         with self._lock:
-            known = self._recent.get(key)
-        if known is not None:
-            return known
-        found = _finding(turn)
+            remembered = self._recent.get(key)
+        if remembered is not None:
+            return remembered
+        finding = _finding(turn)
         with self._lock:
-            self._recent[key] = found
+            self._recent[key] = finding
             if len(self._recent) > _REMEMBERED:
                 self._recent.popitem(last=False)
-        return found
+        return finding
 
 
 class GroundednessProxy:

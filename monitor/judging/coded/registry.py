@@ -62,20 +62,21 @@ class CodeMetric:
         Raises:
             Rejected: it is neither, or its score is none of the scale: a scorer may be anybody's code.
         """
-        found: object = self.score(turn)
-        if isinstance(found, Reason):
-            return found
+        outcome: object = self.score(turn)
+        if isinstance(outcome, Reason):
+            return outcome
         low, high = self.rubric.scale_min, self.rubric.scale_max
-        if not isinstance(found, Finding):
+        if not isinstance(outcome, Finding):
             raise Rejected(
-                f"{self.rubric.metric}: expected a Finding or a Reason, found {type(found).__name__}", reason="rejected"
+                f"{self.rubric.metric}: expected a Finding or a Reason, found {type(outcome).__name__}",
+                reason="rejected",
             )
-        if problem := wrong_field(found):
+        if problem := wrong_field(outcome):
             raise Rejected(f"{self.rubric.metric}: {problem}", reason="rejected")
         # Written so that NaN fails too.
-        if found.score is not None and not low <= found.score <= high:
+        if outcome.score is not None and not low <= outcome.score <= high:
             raise Rejected(f"{self.rubric.metric}: expected a score from {low:g} to {high:g}", reason="rejected")
-        return found
+        return outcome
 
 
 def coded(name: str, *, where: str) -> CodeMetric | None:
@@ -202,14 +203,14 @@ def _hits(turn: Turn) -> list[bool] | Reason:
     """Return which of the documents, in rank order, are relevant; each relevant one counts where it comes first."""
     if turn.citations is None:
         return Reason.NO_CONTEXT
-    left = set(turn.relevant_ids or ())
-    if not left:
+    missing = set(turn.relevant_ids or ())
+    if not missing:
         return Reason.NOT_SUPPORTED
     hits: list[bool] = []
     for citation in turn.citations:
-        found = {citation.id, citation.source} & left
-        left -= found
-        hits.append(bool(found))
+        names = {citation.id, citation.source} & missing
+        missing -= names
+        hits.append(bool(names))
     return hits
 
 

@@ -80,7 +80,7 @@ def schema_in_words(schema: Mapping[str, object]) -> str:
 
 
 def _named(message: str) -> str:
-    found = _NAMES.search(message[:_MESSAGE_HEAD])
-    if found is None:
+    match = _NAMES.search(message[:_MESSAGE_HEAD])
+    if match is None:
         return ""
-    return "response_format" if found["format"] else found["parameter"].lower()
+    return "response_format" if match["format"] else match["parameter"].lower()

@@ -145,7 +145,9 @@ class OpenAIJudge:
         try:
             async with asyncio.timeout(self._timeout.total_seconds()):
                 body = await self._negotiate(
-                    lambda sent: self._create(sent, messages, schema, max_output_tokens, alternatives=alternatives)
+                    lambda capabilities: self._create(
+                        capabilities, messages, schema, max_output_tokens, alternatives=alternatives
+                    )
                 )
         except TimeoutError:
             raise TimedOut(f"asking {self.name}: no reply within {self._timeout.total_seconds():g} s") from None
@@ -153,25 +155,25 @@ class OpenAIJudge:
 
     async def _negotiate(self, create: Callable[[Capabilities], Awaitable[bytes]]) -> bytes:
         for _ in range(_MOST_REFUSALS):
-            sent = self._capabilities
+            capabilities = self._capabilities
             try:
-                return await create(sent)
+                return await create(capabilities)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 if _filtered(error) or _too_long(error):
                     raise self._translated(error) from None
                 # Calls sent side by side are refused side by side; the second only tries what the first has learnt.
-                if self._capabilities == sent:
-                    learnt = sent.without(error.param, _message(error))
-                    if learnt is None:
+                if self._capabilities == capabilities:
+                    reduced = capabilities.without(error.param, _message(error))
+                    if reduced is None:
                         raise self._translated(error) from None
-                    self._capabilities = learnt
+                    self._capabilities = reduced
             except openai.OpenAIError as error:
                 raise self._translated(error) from None
         raise Rejected(f"asking {self.name}: refused in every form", reason="rejected")
 
     async def _create(
         self,
-        sent: Capabilities,
+        capabilities: Capabilities,
         messages: Sequence[ChatMessage],
         schema: Mapping[str, object] | None,
         max_output_tokens: int,
@@ -180,21 +182,21 @@ class OpenAIJudge:
     ) -> bytes:
         body: dict[str, object] = {
             "model": self._model,
-            "messages": _messages(messages, schema if sent.format != "json_schema" else None),
+            "messages": _messages(messages, schema if capabilities.format != "json_schema" else None),
         }
-        if schema is not None and sent.format != "text":
-            body["response_format"] = _response_format(sent, schema)
-        if sent.tokens:
-            headroom = REASONING_HEADROOM if sent.tokens == "max_completion_tokens" else 0
-            body[sent.tokens] = max_output_tokens + headroom
-        if sent.temperature:
+        if schema is not None and capabilities.format != "text":
+            body["response_format"] = _response_format(capabilities, schema)
+        if capabilities.tokens:
+            headroom = REASONING_HEADROOM if capabilities.tokens == "max_completion_tokens" else 0
+            body[capabilities.tokens] = max_output_tokens + headroom
+        if capabilities.temperature:
             body["temperature"] = 0
-        if sent.seed:
+        if capabilities.seed:
             body["seed"] = _SEED
-        if sent.reasoning_effort:
+        if capabilities.reasoning_effort:
             body["reasoning_effort"] = "none"
-        if alternatives and sent.alternatives:
-            body |= {"logprobs": True, "top_logprobs": sent.alternatives}
+        if alternatives and capabilities.alternatives:
+            body |= {"logprobs": True, "top_logprobs": capabilities.alternatives}
         # `chat.completions.create` walks through every value of the body, the schema's too: 0.4 ms of CPU a call.
         response = await self._client.post("/chat/completions", cast_to=httpx2.Response, body=body)
         return response.content
@@ -226,11 +228,11 @@ class OpenAIJudge:
         )
 
     def _translated(self, error: openai.OpenAIError) -> MonitorError:
-        asking = f"asking {self.name}"
+        what = f"asking {self.name}"
         if isinstance(error, openai.APIStatusError):
-            return self._of_status(error, f"{asking}: HTTP {error.status_code}")
+            return self._of_status(error, f"{what}: HTTP {error.status_code}")
         # Over aiohttp a refused connection looks like one that timed out; only the deadline in `ask` is a time-out.
-        return Retryable(f"{asking}: no connection")
+        return Retryable(f"{what}: no connection")
 
     def _of_status(self, error: openai.APIStatusError, what: str) -> MonitorError:
         if _filtered(error):
@@ -256,8 +258,8 @@ def _messages(messages: Sequence[ChatMessage], schema: Mapping[str, object] | No
     return written
 
 
-def _response_format(sent: Capabilities, schema: Mapping[str, object]) -> dict[str, object]:
-    if sent.format == "json_object":
+def _response_format(capabilities: Capabilities, schema: Mapping[str, object]) -> dict[str, object]:
+    if capabilities.format == "json_object":
         return {"type": "json_object"}
     return {
         "type": "json_schema",

@@ -80,13 +80,15 @@ def _content(content: Json) -> str:
 def _alternatives(logprobs: Json) -> tuple[tuple[str, float], ...]:
     """Return those of the first token that is not blank: the chosen one is among them."""
     content = _mapping(logprobs).get("content")
-    for place in map(_mapping, content if isinstance(content, list) else []):
-        if not _text(place.get("token")).strip():
+    for token in map(_mapping, content if isinstance(content, list) else []):
+        if not _text(token.get("token")).strip():
             continue
-        others = place.get("top_logprobs")
-        listed = [place, *map(_mapping, others if isinstance(others, list) else [])]
-        found = {_text(entry.get("token")): entry.get("logprob") for entry in listed}
-        return tuple((token, value) for token, value in found.items() if isinstance(value, float | int) and value <= 0)
+        ranked = token.get("top_logprobs")
+        listed = [token, *map(_mapping, ranked if isinstance(ranked, list) else [])]
+        logprob_of = {_text(entry.get("token")): entry.get("logprob") for entry in listed}
+        return tuple(
+            (token, value) for token, value in logprob_of.items() if isinstance(value, float | int) and value <= 0
+        )
     return ()
 
 

@@ -23,14 +23,14 @@ _RISKS = MappingProxyType(
 )
 
 
-def severities(found: object) -> Mapping[str, int]:
+def severities(results: object) -> Mapping[str, int]:
     """Return the severity by safety metric; empty for anything that is not in the form above.
 
     >>> severities({"hate": {"filtered": False, "severity": "safe"}, "violence": {"severity": "high"}, "jailbreak": {}})
     {'hate_unfairness': 0, 'violence': 6}
     """
     graded: dict[str, int] = {}
-    for name, entry in found.items() if isinstance(found, dict) else ():
+    for name, entry in results.items() if isinstance(results, dict) else ():
         risk = _RISKS.get(name) if isinstance(name, str) else None
         level = entry.get("severity") if isinstance(entry, dict) else None
         if risk and isinstance(level, str) and level in SEVERITIES:

@@ -11,19 +11,19 @@ logger = logging.getLogger(__name__)
 
 
 class Outage:
-    """Told of everything, it says what is news. Instants are seconds of any one monotonic clock."""
+    """It hears of every failure and says what is news. Instants are seconds of any one monotonic clock."""
 
     def __init__(self, where: str) -> None:
         """Prepare; `where` names the endpoint by its key path, such as `judge.fallback`."""
         self._where = where
-        self._told_at: float | None = None
+        self._warned_at: float | None = None
         self._since: float | None = None
 
     def goes_on(self, trouble: str, rests: float, now: float) -> None:
         """Warn of `trouble`, free of user text and secrets, with the seconds until somebody asks again."""
-        if self._since is not None or (self._told_at is not None and now - self._told_at < _APART):
+        if self._since is not None or (self._warned_at is not None and now - self._warned_at < _APART):
             return
-        self._since = self._told_at = now
+        self._since = self._warned_at = now
         logger.warning("%s: %s; turns wait, asked again in %.0f s", self._where, trouble, rests)
 
     def over(self, now: float) -> None:

@@ -133,14 +133,14 @@ def _front(marked: MarkedYaml, path: Path) -> FrontMatter:
     try:
         return FrontMatter.model_validate(marked.tree)
     except ValidationError as error:
-        told: list[str] = []
+        problems: list[str] = []
         for problem in error.errors():
             place = _written(problem["loc"], marked)
             message = problem["msg"].removeprefix("Value error, ")
             if problem["type"] == "extra_forbidden":
                 message = f"no such key; known: {', '.join(keys_at(place))}"
-            told.append(f"{path}:{marked.line(place)}: {'.'.join(map(str, place)) or 'front matter'}: {message}")
-        raise ConfigError("\n".join(told)) from None
+            problems.append(f"{path}:{marked.line(place)}: {'.'.join(map(str, place)) or 'front matter'}: {message}")
+        raise ConfigError("\n".join(problems)) from None
 
 
 def _written(place: tuple[str | int, ...], marked: MarkedYaml) -> tuple[str | int, ...]:
@@ -159,10 +159,10 @@ def _parts(text: str, start: int, path: Path) -> tuple[tuple[str, int], tuple[st
             "a prompt without a system message has [user] only"
         )
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
-    found = [
+    parts = [
         (text[mark.end() : end], text.count("\n", 0, mark.end()) + 1) for mark, end in zip(marks, ends, strict=True)
     ]
-    return (found[0], found[1]) if len(found) > 1 else (("", 1), found[0])
+    return (parts[0], parts[1]) if len(parts) > 1 else (("", 1), parts[0])
 
 
 def _check_data(path: Path, front: FrontMatter, user: Template, line: int) -> None:

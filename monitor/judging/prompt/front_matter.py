@@ -12,12 +12,12 @@ from monitor.settings.tree import Section
 
 Need: TypeAlias = Literal["query", "response", "citations", "ground_truth", "relevant_ids"]
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
-Reading: TypeAlias = Literal[
+ReplyForm: TypeAlias = Literal[
     "score", "sentences", "intents", "ranking", "severity", "label", "number", "result", "yes_no", "claims"
 ]
 
-PLAIN: frozenset[Reading] = frozenset({"number", "result", "yes_no", "claims"})
-"""Readings of plain text, which need no schema."""
+PLAIN_FORMS: frozenset[ReplyForm] = frozenset({"number", "result", "yes_no", "claims"})
+"""Forms of replies in plain text, which need no schema."""
 
 
 class ScaleSettings(Section):
@@ -44,7 +44,7 @@ class DefectSettings(Section):
     label_in: frozenset[str] | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> DefectSettings:
+    def _single_rule(self) -> DefectSettings:
         rules = (self.score_lt, self.score_lte, self.score_gt, self.score_gte, self.label_in)
         if len([rule for rule in rules if rule is not None]) != 1:
             raise ValueError("expected exactly one of score_lt, score_lte, score_gt, score_gte, label_in")
@@ -112,7 +112,7 @@ class MetricSettings(Section):
     title: str
     needs: frozenset[Need] | None = None
     """What a turn must have; null for the file's."""
-    reply: Reading = "score"
+    reply: ReplyForm = "score"
     """How the reply is read; docs/metrics.md lists the ways."""
     field: str = ""
     """The part of the reply that is about this metric; "" for the whole."""
@@ -179,7 +179,7 @@ class FrontMatter(Section):
 
     @field_validator("placeholders_required")
     @classmethod
-    def _known(cls, value: frozenset[str], info: ValidationInfo) -> frozenset[str]:  # noqa: ARG003 -- pydantic's form
+    def _known_placeholders(cls, value: frozenset[str], info: ValidationInfo) -> frozenset[str]:  # noqa: ARG003 -- pydantic's form
         known = VALUES | LISTS.keys()
         if unknown := sorted(value - known):
             raise ValueError(f"no placeholder {unknown[0]!r}; known: {', '.join(sorted(known))}")
@@ -187,13 +187,13 @@ class FrontMatter(Section):
 
     @model_validator(mode="after")
     def _schema_fits(self) -> FrontMatter:
-        readings = {metric.reply for metric in self.metrics.values()}
-        if not readings:
+        forms = {metric.reply for metric in self.metrics.values()}
+        if not forms:
             raise ValueError("metrics: expected at least one")
-        if readings & PLAIN and len(self.metrics) > 1:
-            raise ValueError(f"metrics: reply: {min(readings & PLAIN)} leaves room for one metric only")
-        if (self.schema_file is None) != bool(readings & PLAIN):
-            raise ValueError(f"schema: expected null for {', '.join(sorted(PLAIN))} and a file for all others")
+        if forms & PLAIN_FORMS and len(self.metrics) > 1:
+            raise ValueError(f"metrics: reply: {min(forms & PLAIN_FORMS)} leaves room for one metric only")
+        if (self.schema_file is None) != bool(forms & PLAIN_FORMS):
+            raise ValueError(f"schema: expected null for {', '.join(sorted(PLAIN_FORMS))} and a file for all others")
         return self
 
 

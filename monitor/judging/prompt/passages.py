@@ -42,18 +42,18 @@ def pieces(documents: Sequence[str], budget: int) -> tuple[Piece, ...]:
     >>> [piece.text for piece in pieces(["One fact. Another fact. A third."], 5)]
     ['One fact.', 'Another fact.', 'A third.']
     """
-    found: list[Piece] = []
+    all_pieces: list[Piece] = []
     for place, document in enumerate(documents):
         texts: list[str] = []
-        held = ""
+        joined = ""
         for cut in (part for sentence in split(document) for part in _parts(sentence, budget)):
-            if held and tokens(f"{held} {cut}") > budget:
-                texts.append(held)
-                held = ""
-            held = f"{held} {cut}" if held else cut
-        texts += [held] if held else []
-        found += [Piece(document=place, rank=rank, text=text) for rank, text in enumerate(texts)]
-    return tuple(found)
+            if joined and tokens(f"{joined} {cut}") > budget:
+                texts.append(joined)
+                joined = ""
+            joined = f"{joined} {cut}" if joined else cut
+        texts += [joined] if joined else []
+        all_pieces += [Piece(document=place, rank=rank, text=text) for rank, text in enumerate(texts)]
+    return tuple(all_pieces)
 
 
 def _parts(sentence: str, budget: int) -> Iterator[str]:
@@ -70,25 +70,27 @@ def _parts(sentence: str, budget: int) -> Iterator[str]:
 class Nearness:
     """Which pieces are nearest to a text: those that hold most of its words; of equals, heads first."""
 
-    def __init__(self, found: Sequence[Piece]) -> None:
+    def __init__(self, candidates: Sequence[Piece]) -> None:
         """Read the pieces once, however many texts are then looked for."""
-        self._found = found
-        self._order = sorted(range(len(found)), key=lambda place: (found[place].rank, found[place].document))
+        self._pieces = candidates
+        self._order = sorted(
+            range(len(candidates)), key=lambda place: (candidates[place].rank, candidates[place].document)
+        )
         self._holders: dict[str, list[int]] = defaultdict(list)
         for place in self._order:
-            for word in frozenset(words(found[place].text)):
+            for word in frozenset(words(candidates[place].text)):
                 self._holders[word].append(place)
 
     def __call__(self, text: str) -> Iterator[Piece]:
         """Yield all pieces, the nearest first."""
-        held: Counter[int] = Counter()
+        shared_words: Counter[int] = Counter()
         for word in frozenset(words(text)) - _STOPWORDS:
-            held.update(self._holders.get(word, ()))
+            shared_words.update(self._holders.get(word, ()))
         by_count: dict[int, list[int]] = defaultdict(list)
         for place in self._order:
-            by_count[held[place]].append(place)
+            by_count[shared_words[place]].append(place)
         for count in sorted(by_count, reverse=True):
-            yield from (self._found[place] for place in by_count[count])
+            yield from (self._pieces[place] for place in by_count[count])
 
 
 @lru_cache(maxsize=64)
@@ -101,8 +103,8 @@ def shorten(documents: tuple[str, ...], texts: tuple[str, ...], budget: int) -> 
     if sum(map(tokens, documents)) <= budget:
         return documents
     # Small enough for two of every document.
-    found = pieces(documents, max(min(_PIECE_TOKENS, budget // (2 * len(documents))), _SMALLEST_PIECE_TOKENS))
-    nearness = Nearness(found)
+    candidates = pieces(documents, max(min(_PIECE_TOKENS, budget // (2 * len(documents))), _SMALLEST_PIECE_TOKENS))
+    nearness = Nearness(candidates)
     chosen: set[tuple[int, int]] = set()
     left = budget - len(documents) * tokens(CUT)
     for piece in chain.from_iterable(zip(*map(nearness, texts), strict=True)):
@@ -115,15 +117,15 @@ def shorten(documents: tuple[str, ...], texts: tuple[str, ...], budget: int) -> 
     if not chosen:
         return fit(documents, budget)
     shown: list[list[Piece]] = [[] for _ in documents]
-    for piece in found:
+    for piece in candidates:
         shown[piece.document].append(piece)
-    return tuple(_kept(listed, chosen) for listed in shown)
+    return tuple(_kept(of_document, chosen) for of_document in shown)
 
 
-def _kept(listed: Sequence[Piece], chosen: set[tuple[int, int]]) -> str:
+def _kept(of_document: Sequence[Piece], chosen: set[tuple[int, int]]) -> str:
     parts: list[str] = []
     gap = False
-    for piece in listed:
+    for piece in of_document:
         if (piece.document, piece.rank) not in chosen:
             gap = True
             continue

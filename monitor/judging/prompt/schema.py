@@ -77,10 +77,10 @@ class Schema:
         Raises:
             UnreadableReply: it is not what the schema asks for; the message says where.
         """
-        found = self._read(self._root, value, "")
-        if not isinstance(found, dict):
+        checked = self._read(self._root, value, "")
+        if not isinstance(checked, dict):
             raise _mismatch("", "an object", value)
-        return found
+        return checked
 
     def _check(self, node: Json, where: str) -> None:
         if not isinstance(node, dict):
@@ -186,10 +186,10 @@ def _name(value: Json) -> str:
 
 
 def _mismatch(path: str, expected: str, value: Json) -> UnreadableReply:
-    found = _article(_name(value))
+    actual = _article(_name(value))
     if isinstance(value, int | float) and not isinstance(value, bool):
-        found = f"{value:g}" if abs(value) < _LARGEST_SHOWN else "a larger number"
-    return UnreadableReply(f"{_at(path)}expected {expected}, found {found}", reason="invalid")
+        actual = f"{value:g}" if abs(value) < _LARGEST_SHOWN else "a larger number"
+    return UnreadableReply(f"{_at(path)}expected {expected}, found {actual}", reason="invalid")
 
 
 def _article(noun: str) -> str:

@@ -61,8 +61,8 @@ class Template:
         >>> template.outside("fence"), template.outside("query")
         ('response', 'fence')
         """
-        found, is_open = _outside(self.parts, mark, is_open=False)
-        return mark if is_open and found is None else found
+        name, is_open = _outside(self.parts, mark, is_open=False)
+        return mark if is_open and name is None else name
 
 
 def parse(text: str, *, where: str, line: int = 1) -> Template:
@@ -100,7 +100,7 @@ class _Reader:
                 parts.append(inner)
                 continue
             if name not in fields:
-                self._known(tag, name, VALUES | fields)
+                self._check_name(tag, name, VALUES | fields)
                 self.names.add(name)
             parts.append(_Value(name))
         if section:
@@ -118,7 +118,7 @@ class _Reader:
 
     def _section(self, tag: re.Match[str], start: int, fields: frozenset[str]) -> tuple[_Section, int]:
         name = tag[2]
-        self._known(tag, name, VALUES | LISTS.keys())
+        self._check_name(tag, name, VALUES | LISTS.keys())
         if name in LISTS and fields:
             raise self._error(tag.start(), f"{{{{#{name}}}}} stands in another list")
         self.names.add(name)
@@ -130,7 +130,7 @@ class _Reader:
             raise self._error(stray.start(), f"{stray[0]!r} belongs to no placeholder")
         return self._text[start:end]
 
-    def _known(self, tag: re.Match[str], name: str, allowed: frozenset[str]) -> None:
+    def _check_name(self, tag: re.Match[str], name: str, allowed: frozenset[str]) -> None:
         if name not in allowed:
             known = ", ".join(sorted(allowed))
             raise self._error(tag.start(), f"no placeholder {name!r} here; known: {known}")
@@ -143,10 +143,10 @@ def _outside(parts: Sequence[_Part], mark: str, *, is_open: bool) -> tuple[str |
     """Return the first value outside of marks, and whether a mark is open behind the parts."""
     for part in parts:
         if isinstance(part, _Section):
-            found, after = _outside(part.parts, mark, is_open=is_open)
+            name, after = _outside(part.parts, mark, is_open=is_open)
             # A section may be written never or many times, so that it has to close what it opens.
-            if found is not None or after != is_open:
-                return found or mark, is_open
+            if name is not None or after != is_open:
+                return name or mark, is_open
         elif isinstance(part, _Value) and part.name == mark:
             is_open = not is_open
         elif isinstance(part, _Value) and not is_open:

@@ -98,10 +98,10 @@ def _embedded(text: str) -> Json:
     parts = text.split(_FENCE)
     # An odd number of parts means that every fence is closed.
     block, rest = (parts[-2], parts[-1]) if len(parts) > 2 and len(parts) % 2 else (parts[-1], "")  # noqa: PLR2004
-    found, end = _first(block)
+    tree, end = _first(block)
     if _holds_object(block[end:]) or _holds_object(rest):
         raise UnreadableReply("the reply holds more than one JSON object", reason="ambiguous")
-    return found
+    return tree
 
 
 def _first(text: str) -> tuple[Json, int]:

@@ -24,10 +24,10 @@ def read_number(text: str, scale: Scale, defect: Defect) -> Finding:
     Raises:
         UnreadableReply: there is anything else, or the number is outside the scale.
     """
-    found = _NUMBER.fullmatch(text.lstrip(_BEFORE).rstrip(_BEHIND))
-    if found is None or (found["best"] and _value(found["best"]) != scale.high):
+    match = _NUMBER.fullmatch(text.lstrip(_BEFORE).rstrip(_BEHIND))
+    if match is None or (match["best"] and _value(match["best"]) != scale.high):
         raise UnreadableReply(f"expected nothing but {scale}", reason="invalid")
-    return scored(_value(found["number"]), scale, defect)
+    return scored(_value(match["number"]), scale, defect)
 
 
 def _value(written: str) -> float:
@@ -53,8 +53,8 @@ def read_yes_no(text: str, defect: Defect) -> Finding:
     Raises:
         UnreadableReply: the first word is another; that is no "no".
     """
-    found = _FIRST_WORD.match(text)
-    word = found[1].casefold() if found else ""
+    match = _FIRST_WORD.match(text)
+    word = match[1].casefold() if match else ""
     if word not in {"yes", "no"}:
         raise UnreadableReply("expected yes or no as the first word", reason="invalid")
     score = float(word == "yes")

@@ -48,12 +48,14 @@ def read_intents(reply: Mapping[str, Json], ids: Sequence[str], defect: Defect) 
     return Finding(
         score=score,
         defect=defect(score),
-        reason="; ".join([_told(details, missed, score), *(f"no document for: {detail.reason}" for detail in missed)]),
+        reason="; ".join(
+            [_in_words(details, missed, score), *(f"no document for: {detail.reason}" for detail in missed)]
+        ),
         details=tuple(details),
     )
 
 
-def _told(details: Sequence[Detail], missed: Sequence[Detail], score: float) -> str:
+def _in_words(details: Sequence[Detail], missed: Sequence[Detail], score: float) -> str:
     """Return the score in words, on the range that Azure names for it too."""
     return f"{len(details) - len(missed)} of {len(details)} intents covered, {1 + 4 * score:.2f} of 5"
 

@@ -58,20 +58,25 @@ def _of_call(
     lead = group[0]
     names = tuple(metric.rubric.metric for metric in group)
     schema = tokens(schema_in_words(lead.schema)) if lead.schema else 0
-    asked = calls = read = written = 0.0
+    turns_asked = calls = input_tokens = output_tokens = 0.0
     for turn, met in turns:
         if not met & set(names):
             continue
         prompts = _prompts(lead, turn)
-        asked += bool(prompts)
+        turns_asked += bool(prompts)
         calls += len(prompts)
-        read += sum(prompt + schema for prompt in prompts)
+        input_tokens += sum(prompt + schema for prompt in prompts)
         measured = sum(seen[name] for name in names if name in seen)
-        written += measured or len(prompts) * lead.max_output_tokens * _REPLY_SHARE
+        output_tokens += measured or len(prompts) * lead.max_output_tokens * _REPLY_SHARE
     of = len(turns)
-    usd = price.cost_usd(input_tokens=round(read), output_tokens=round(written)) / of
+    usd = price.cost_usd(input_tokens=round(input_tokens), output_tokens=round(output_tokens)) / of
     return Forecast(
-        metrics=names, turns=round(asked), calls=calls / of, input_tokens=read / of, output_tokens=written / of, usd=usd
+        metrics=names,
+        turns=round(turns_asked),
+        calls=calls / of,
+        input_tokens=input_tokens / of,
+        output_tokens=output_tokens / of,
+        usd=usd,
     )
 
 

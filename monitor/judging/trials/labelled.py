@@ -16,7 +16,7 @@ from pathlib import Path
 import orjson
 
 from monitor.errors import ConfigError, MalformedPayload
-from monitor.judging.concurrently import together
+from monitor.judging.concurrently import concurrently
 from monitor.judging.judges import Judges
 from monitor.judging.needs import unmet
 from monitor.model.turns import Finding, Reason, Turn
@@ -63,10 +63,10 @@ def read(path: Path, *, now: datetime, limit: int | None = None) -> tuple[Labell
         lines = path.read_bytes().splitlines()
     except OSError as error:
         raise ConfigError(f"{path}: cannot read it: {error.strerror}") from None
-    found = [one for number, line in enumerate(lines, start=1) if (one := _labelled(line, path, number, now))]
-    if limit is None or len(found) <= limit:
-        return tuple(found)
-    return tuple(found[round(i * len(found) / limit)] for i in range(limit))
+    labelled = [item for number, line in enumerate(lines, start=1) if (item := _labelled(line, path, number, now))]
+    if limit is None or len(labelled) <= limit:
+        return tuple(labelled)
+    return tuple(labelled[round(i * len(labelled) / limit)] for i in range(limit))
 
 
 async def measure(
@@ -84,12 +84,12 @@ async def measure(
         Retryable: the judge cannot be asked now.
     """
 
-    async def one(item: Labelled) -> tuple[Labelled, Finding | Reason]:
-        found = await _judge(metric, item.turn, judges)
+    async def judge_one(item: Labelled) -> tuple[Labelled, Finding | Reason]:
+        finding = await _judge(metric, item.turn, judges)
         done()
-        return item, found
+        return item, finding
 
-    judged = await together(map(one, labelled), at_once=_AT_ONCE)
+    judged = await concurrently(map(judge_one, labelled), at_once=_AT_ONCE)
     names = sorted({(kind, name) for item in labelled for kind, name in item.groups.items()})
     parts = [_measured("all", judged)]
     for kind, name in names:
@@ -107,12 +107,12 @@ async def _judge(metric: Metric, turn: Turn, judges: Judges | None) -> Finding |
 
 
 def _measured(group: str, judged: Sequence[tuple[Labelled, Finding | Reason]]) -> Measured:
-    scored = [(item, found) for item, found in judged if isinstance(found, Finding)]
-    reasons = Counter(found.value for _, found in judged if isinstance(found, Reason))
+    scored = [(item, finding) for item, finding in judged if isinstance(finding, Finding)]
+    reasons = Counter(finding.value for _, finding in judged if isinstance(finding, Reason))
     return Measured(
         group=group,
-        agreement=agreement([(found.defect, item.defect) for item, found in scored]),
-        area=area([(found.score, item.defect) for item, found in scored if found.score is not None]),
+        agreement=agreement([(finding.defect, item.defect) for item, finding in scored]),
+        area=area([(finding.score, item.defect) for item, finding in scored if finding.score is not None]),
         unscored=dict(sorted(reasons.items())),
     )
 

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from monitor.judging.concurrently import together
+from monitor.judging.concurrently import concurrently
 
 
 def test_order() -> None:
     """Results come in the order of the work, and never more run at once than allowed."""
     running = most = 0
 
-    async def one(number: int) -> int:
+    async def call(number: int) -> int:
         nonlocal running, most
         running += 1
         most = max(most, running)
@@ -19,17 +19,17 @@ def test_order() -> None:
         running -= 1
         return number
 
-    assert tuple(range(12)) == asyncio.run(together(map(one, range(12)), at_once=3))
+    assert tuple(range(12)) == asyncio.run(concurrently(map(call, range(12)), at_once=3))
     assert 3 == most
 
 
 def test_failure() -> None:
     """The first failure is raised as it is, what runs is cancelled, and what has not begun never does."""
-    begun: list[int] = []
+    started: list[int] = []
     cancelled: list[int] = []
 
-    async def one(number: int) -> None:
-        begun.append(number)
+    async def call(number: int) -> None:
+        started.append(number)
         if number == 1:
             raise KeyError(number)
         try:
@@ -39,6 +39,6 @@ def test_failure() -> None:
             raise
 
     with pytest.raises(KeyError):
-        asyncio.run(together(map(one, range(9)), at_once=2))
-    assert ([0, 1], [0]) == (begun[:2], cancelled[:1])
-    assert 9 > len(begun)
+        asyncio.run(concurrently(map(call, range(9)), at_once=2))
+    assert ([0, 1], [0]) == (started[:2], cancelled[:1])
+    assert 9 > len(started)
