@@ -59,7 +59,7 @@ def page(found: Demonstration) -> str:
             marks.append(Mark(at=regression.began_at, kind="onset", label="regression began"))
             marks.append(Mark(at=regression.detected_at, kind="alert", label="alert fired"))
             if regression.recovered_at:
-                marks.append(Mark(at=regression.recovered_at, kind="resolved", label="recovered"))
+                marks.append(Mark(at=regression.recovered_at, kind="recovered", label="recovered"))
     points = _points(found)
     svg = trend_svg(points, marks, title=title) if points else "<p>No turn was judged.</p>"
     heads = [headline(alert) for alert in found.alerts if alert.firing_at]

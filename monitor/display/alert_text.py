@@ -1,4 +1,4 @@
-"""An alert in plain words, for every place where a person reads one: what, since when, how much, held against what."""
+"""An alert in plain words, for every place where a person reads one: what, since when, how much, and what is normal."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ _OFF_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def headline(alert: Alert) -> str:
-    """Return one line that says what happened; its state comes from `alert.state`.
+    """Return one line that says what happened; whether it is over comes from `alert.state`.
 
-    A resolved alert's line names the rate it had, since the reader may not remember.
+    A resolved alert's line names the rate that it had, since the reader may not remember.
     """
     regression = alert.regression
-    verb = "recovered from" if alert.state is AlertState.RESOLVED else "rose to"
-    line = f"{subject(regression.series)}: defect rate {verb} {percent(regression.rate)}"
-    return f"{line}, and its judge changed" if regression.judge_change else line
+    rate, normal = percent(regression.rate), percent(regression.baseline_rate)
+    event = f"defect rate rose to {rate} (normal: {normal})"
+    if alert.state is AlertState.RESOLVED:
+        event = f"incident is over, the defect rate was {rate} (normal: {normal})"
+    remark = "; the model of the judge changed at about that time" if regression.judge_change else ""
+    return f"{subject(regression.series)}: {event}{remark}"
 
 
 def explanation(alert: Alert) -> str:
-    """Return the sentences behind the headline: rate and interval, baseline, release, judge, times, promise."""
+    """Return the sentences behind the headline: rate and interval, normal rate, release, judge, times, promise."""
     regression = alert.regression
-    interval = f"95 % interval {percent(regression.rate_lower)} to {percent(regression.rate_upper)}"
-    null = f"up to {percent(regression.null_rate)} counts as no change"
+    rate, normal = percent(regression.rate), percent(regression.baseline_rate)
+    interval = f"95 % interval: {percent(regression.rate_lower)} to {percent(regression.rate_upper)}"
     sentences = [
-        f"{percent(regression.rate)} of the judged turns {_span(regression)} are defects ({interval}).",
-        f"The baseline is {percent(regression.baseline_rate)}; {null}.",
+        f"{_span(regression)} {rate} of the judged turns are defects ({interval}).",
+        f"The normal rate is {normal}; up to {percent(regression.null_rate)} still counts as normal.",
     ]
     if regression.release:
         sentences.append(f"Most of these turns ran on release {one_line(regression.release)}.")
     if regression.judge_change:
         sentences.append(regression.judge_change)
-    sentences.append(f"Detected {instant(regression.detected_at)}.")
-    if regression.recovered_at is not None:
-        sentences.append(f"Recovery seen {instant(regression.recovered_at)}.")
+    sentences.append(f"Detected on {instant(regression.detected_at)}.")
     if regression.promise:
         sentences.append(regression.promise)
     return " ".join(sentences)
@@ -66,7 +67,7 @@ def escaped(text: str) -> str:
     >>> escaped("\x1b[31mred\n")
     '\\x1b[31mred\\n'
     """
-    return _OFF_LINE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _OFF_LINE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def percent(share: float) -> str:
@@ -92,5 +93,5 @@ def instant(at: datetime) -> str:
 
 def _span(regression: Regression) -> str:
     if regression.recovered_at is None:
-        return f"since {instant(regression.began_at)}"
-    return f"between {instant(regression.began_at)} and {instant(regression.recovered_at)}"
+        return f"Since {instant(regression.began_at)}"
+    return f"From {instant(regression.began_at)} to {instant(regression.recovered_at)}"

@@ -9,7 +9,7 @@ from html import escape
 
 _WIDTH, _HEIGHT = 960, 380
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 56, 44
-_MARK_COLOURS = {"release": "#5b6b7f", "onset": "#b45309", "alert": "#b91c1c", "resolved": "#15803d"}
+_MARK_COLOURS = {"release": "#5b6b7f", "onset": "#b45309", "alert": "#b91c1c", "recovered": "#15803d"}
 _LABEL_HEIGHT = 15
 _TOPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 _DAY = 24
@@ -35,7 +35,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Something that happened at one instant; `kind` is `release`, `onset`, `alert` or `resolved`."""
+    """Something that happened at one instant; `kind` is `release`, `onset`, `alert` or `recovered`."""
 
     at: datetime
     kind: str
@@ -124,9 +124,9 @@ def _dots(points: Sequence[Point], scale: _Scale) -> list[str]:
     parts = []
     for p in points:
         x = scale.x(_middle(p))
-        told = f"{_middle(p):%d %b %H:%M} UTC: {p.rate:.1%} ({p.lower:.1%} to {p.upper:.1%}), {p.n} judged"
+        label = f"{_middle(p):%d %b %H:%M} UTC: {p.rate:.1%} ({p.lower:.1%} to {p.upper:.1%}), {p.n} judged"
         parts.append(
-            f'<circle cx="{x:.1f}" cy="{scale.y(p.rate):.1f}" r="3" fill="#1d4ed8"><title>{told}</title></circle>'
+            f'<circle cx="{x:.1f}" cy="{scale.y(p.rate):.1f}" r="3" fill="#1d4ed8"><title>{label}</title></circle>'
         )
         if p.truth is not None:
             parts.append(

@@ -209,9 +209,9 @@ def alert_line(alert: Alert) -> str:
 
 
 def alert_table(alerts: Sequence[Alert]) -> Table:
-    """Return alerts as a table, newest first, each with what it was held against."""
+    """Return alerts as a table, newest first, each with its defect rate and the normal one."""
     table = Table(title="Alerts; times in UTC", title_justify="left")
-    for column in ("state", "what", "rule", "began", "detected", "resolved", "rate since", "baseline"):
+    for column in ("state", "trend", "rule", "began", "detected", "recovered", "defect rate", "normal rate"):
         table.add_column(column)
     for alert in alerts:
         r = alert.regression
@@ -222,9 +222,9 @@ def alert_table(alerts: Sequence[Alert]) -> Table:
             r.rule,
             f"{r.began_at:%Y-%m-%d %H:%M}",
             f"{r.detected_at:%Y-%m-%d %H:%M}",
-            f"{alert.resolved_at:%Y-%m-%d %H:%M}" if alert.resolved_at else "",
+            f"{r.recovered_at:%Y-%m-%d %H:%M}" if r.recovered_at else "",
             f"{r.rate:.1%} ({r.rate_lower:.1%} to {r.rate_upper:.1%})",
-            f"{r.baseline_rate:.1%}, no change up to {r.null_rate:.1%}",
+            f"{r.baseline_rate:.1%}, up to {r.null_rate:.1%}",
         )
     return table
 

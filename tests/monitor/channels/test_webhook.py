@@ -125,16 +125,16 @@ def test_a_firing_alert_is_posted_in_words_and_numbers(receiver: Receiver) -> No
     assert headers["Idempotency-Key"] == "a1:firing"
     message = body.pop("message")
     assert message == (
-        "12.3 % of the judged turns since 4 May 2026 10:00 UTC are defects (95 % interval 9.870 % to 15.1 %). "
-        "The baseline is 2.05 %; up to 3.12 % counts as no change. Most of these turns ran on release 1.5.0. "
-        "Detected 4 May 2026 13:15 UTC. The promise."
-    ).replace("9.870", "9.87")
+        "Since 4 May 2026 10:00 UTC 12.3 % of the judged turns are defects (95 % interval: 9.87 % to 15.1 %). "
+        "The normal rate is 2.05 %; up to 3.12 % still counts as normal. Most of these turns ran on release 1.5.0. "
+        "Detected on 4 May 2026 13:15 UTC. The promise."
+    )
     assert body == {
         "version": 1,
         "alert_id": "a1",
         "fingerprint": "f1",
         "state": "firing",
-        "title": "groundedness_proxy of shop-bot (production): defect rate rose to 12.3 %",
+        "title": "groundedness_proxy of shop-bot (production): defect rate rose to 12.3 % (normal: 2.05 %)",
         "link": "https://m.example/alerts/a1",
         "app": "shop-bot",
         "environment": "production",
@@ -168,8 +168,8 @@ def test_a_resolved_alert_says_from_when_to_when(receiver: Receiver) -> None:
     assert headers["Idempotency-Key"] == "a1:resolved"
     assert (body["state"], body["recovered_at"]) == ("resolved", "2026-05-04T19:00:00Z")
     assert body["resolved_at"] == "2026-05-04T19:05:00Z"
-    assert "between 4 May 2026 10:00 UTC and 4 May 2026 19:00 UTC" in body["message"]
-    assert "recovered from 12.3 %" in body["title"]
+    assert "From 4 May 2026 10:00 UTC to 4 May 2026 19:00 UTC" in body["message"]
+    assert "incident is over, the defect rate was 12.3 %" in body["title"]
 
 
 def test_bodies_fit_the_published_schema(receiver: Receiver) -> None:

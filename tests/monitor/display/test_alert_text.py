@@ -51,14 +51,15 @@ def test_a_subject_names_only_what_is_known(environment: str, slice_: str, expec
 
 
 def test_firing_and_resolved_read_differently() -> None:
-    """The headline says rose or recovered; the text says since, or from when to when."""
+    """The headline says that it rose or is over; the text says since, or from when to when."""
     series = Series(app="bot", environment="", slice="", metric="relevance", rubric_id="r")
     firing, over = alert(series=series), alert(series=series, recovered_at=BEGAN + timedelta(hours=9))
-    assert headline(firing) == "relevance of bot: defect rate rose to 20.0 %"
-    assert headline(over) == "relevance of bot: defect rate recovered from 20.0 %"
-    assert "since 4 May 2026 10:00 UTC are defects (95 % interval 15.0 % to 26.0 %)" in explanation(firing)
-    assert "between 4 May 2026 10:00 UTC and 4 May 2026 19:00 UTC" in explanation(over)
-    assert "baseline is 0.400 %" in explanation(firing)
+    assert headline(firing) == "relevance of bot: defect rate rose to 20.0 % (normal: 0.400 %)"
+    assert headline(over) == "relevance of bot: incident is over, the defect rate was 20.0 % (normal: 0.400 %)"
+    rate = "20.0 % of the judged turns are defects (95 % interval: 15.0 % to 26.0 %)."
+    assert explanation(firing).startswith(f"Since 4 May 2026 10:00 UTC {rate}")
+    assert explanation(over).startswith(f"From 4 May 2026 10:00 UTC to 4 May 2026 19:00 UTC {rate}")
+    assert "The normal rate is 0.400 %; up to 1.00 % still counts as normal." in explanation(firing)
 
 
 def test_instants_are_told_in_utc() -> None:

@@ -168,14 +168,16 @@ def test_turn_line_is_one_line() -> None:
 
 
 def test_alert_line_and_table() -> None:
-    """An alert is printed with what it was held against."""
+    """An alert is printed with its defect rate and the normal one; the table shows when it recovered."""
     line = json.loads(alert_line(alert()))
     assert (0.25, 0.05, 0.07) == (line["rate"], line["baseline_rate"], line["null_rate"])
     assert ("2026-03-05T01:00:00Z", None) == (line["firing_at"], line["resolved_at"])
     table = drawn(alert_table([alert()]))
     assert "groundedness of shop (production)" in table
     assert "25.0% (20.0% to 31.0%)" in table
-    assert "5.0%, no change up to 7.0%" in table
+    assert "5.0%, up to 7.0%" in table
+    over = alert(regression=replace(alert().regression, recovered_at=THURSDAY + 30 * HOUR))
+    assert "2026-03-06 06:00" in drawn(alert_table([over]))
 
 
 def test_text_is_no_markup() -> None:
