@@ -1,4 +1,4 @@
-"""`rag-monitor alerts`: the regressions that were detected, and what is watched for more."""
+"""`rag-monitor alerts`: the regressions that were detected, and what is normal for each trend."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from monitor.cli.options import CONFIG, FORMAT, STORE, examples, open_store_of, settings_of
 from monitor.cli.output import print_rows
-from monitor.detection import watched
+from monitor.detection.baseline_status import baseline_statuses, status_lines
 from monitor.display import tables
 from monitor.runtime.app import utc_now
 
@@ -18,12 +18,12 @@ from monitor.runtime.app import utc_now
 @STORE
 @FORMAT
 def alerts(config: Path | None, store_url: str | None, form: str) -> None:
-    """Print alerts, newest first, each with its rate and what it was held against; then what is watched, and how."""
+    """Print alerts, newest first, each with its defect rate and the normal one; then the baseline of each trend."""
     detect = settings_of(config, store_url).detect
     with open_store_of(config, store_url) as store:
         print_rows(form, store.alerts(), tables.alert_line, lambda stored: tables.alert_table(tuple(stored)))
         if form == "table":
             now = utc_now()
-            series = watched.watched(store.rollups(until=now), store.baselines(), detect, now=now)
-            lines = watched.lines(series, detect)
-            click.echo(tables.printable("\n".join(lines) or "nothing is watched: no turn was scored"))
+            statuses = baseline_statuses(store.rollups(until=now), store.baselines(), detect, now=now)
+            lines = status_lines(statuses, detect)
+            click.echo(tables.printable("\n".join(lines) or "no trend yet: no turn was scored"))

@@ -20,7 +20,7 @@ from rich.table import Table
 from monitor.cli import judge_report
 from monitor.cli.options import CONFIG, FORMAT, STORE, examples, moment, open_store_of, renamed, settings_of
 from monitor.cli.output import FAILED
-from monitor.detection.judge_agreement import steadiness
+from monitor.detection.judge_agreement import summarize
 from monitor.errors import ConfigError
 from monitor.judging.coded.lex5 import GroundednessProxy
 from monitor.judging.coded.registry import coded
@@ -170,7 +170,7 @@ def cost(config: Path | None, store_url: str | None, since: str, form: str) -> N
 def second_opinions(config: Path | None, store_url: str | None, days: int, form: str) -> None:
     """Say how far the judge agrees with itself, and a new model behind its name with the old. Asks no judge."""
     with open_store_of(config, store_url) as store:
-        groups = steadiness(store.second_opinions(since=utc_now() - timedelta(days=days)))
+        groups = summarize(store.second_opinions(since=utc_now() - timedelta(days=days)))
     if form == "jsonl":
         for part in groups:
             click.echo(orjson.dumps(judge_report.second_opinion_row(part)).decode())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from monitor.detection.judge_agreement import Steady
+from monitor.detection.judge_agreement import SecondOpinionSummary
 from monitor.display.alert_text import one_line
 from monitor.display.tables import add_row
 from monitor.judging.trials.canary import Result, Trial
@@ -89,7 +89,7 @@ def _share(share: Share | None) -> str:
     return f"{share.value:.0%} ({share.lower:.0%} to {share.upper:.0%})" if share else ""
 
 
-def second_opinion_row(part: Steady) -> dict[str, object]:
+def second_opinion_row(part: SecondOpinionSummary) -> dict[str, object]:
     """Return second opinions of one metric and version, for programs."""
     return {
         "kind": part.kind.value,
@@ -106,7 +106,7 @@ def second_opinion_row(part: Steady) -> dict[str, object]:
     }
 
 
-def second_opinion_table(found: Sequence[Steady]) -> Table:
+def second_opinion_table(found: Sequence[SecondOpinionSummary]) -> Table:
     """Return second opinions with intervals."""
     table = Table(title="Second opinions against first verdicts, 95 % intervals", title_justify="left")
     columns = ("what", "metric", "judged by", "turns", "agree on defects", "kappa", "shift of the score")

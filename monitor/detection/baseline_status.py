@@ -1,4 +1,4 @@
-"""What each series is held against, or how long it still learns: an empty list of alerts is no all-clear by itself."""
+"""Which trends have a baseline, and which still learn one: an empty list of alerts is no all-clear by itself."""
 
 from __future__ import annotations
 
@@ -14,79 +14,81 @@ from monitor.statistics.rates import Rate, wilson_rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
+class BaselineStatus:
     """One series of all turns, and what is normal for it."""
 
     series: Series
     baseline: Baseline | None
-    """None: it still learns."""
-    normal: Rate | None
+    """None while it is learnt."""
+    normal_rate: Rate | None
     """Of the baseline's turns."""
     halves: tuple[Rate, Rate] | None
     """Of the baseline's first and second half, where their 95 % intervals do not meet: something changed in it."""
     windows: int
     """With scored turns, so far."""
-    since: datetime
+    first_window_at: datetime
     """Start of the first of them."""
 
 
-def watched(
+def baseline_statuses(
     rollups: Iterable[Rollup], baselines: Mapping[Series, Baseline], settings: DetectSettings, *, now: datetime
-) -> tuple[Watched, ...]:
+) -> tuple[BaselineStatus, ...]:
     """Return the series with turns scored within `settings.horizon`, in order; slices are left out."""
     by_series: defaultdict[Series, list[Rollup]] = defaultdict(list)
     for row in rollups:
         if row.sums.n and not row.series.slice:
             by_series[row.series].append(row)
     return tuple(
-        _watched(series, by_series[series], baselines.get(series))
+        _status(series, by_series[series], baselines.get(series))
         for series in sorted(by_series)
         if by_series[series][-1].start >= now - settings.horizon
     )
 
 
-def lines(found: Sequence[Watched], settings: DetectSettings) -> tuple[str, ...]:
+def status_lines(statuses: Sequence[BaselineStatus], settings: DetectSettings) -> tuple[str, ...]:
     """Return a line for each series, for people."""
-    return tuple(f"{subject(one.series)}: {_state(one, settings)}" for one in found)
+    return tuple(f"{subject(status.series)}: {_sentence(status, settings)}" for status in statuses)
 
 
-def _watched(series: Series, rows: Sequence[Rollup], baseline: Baseline | None) -> Watched:
+def _status(series: Series, rows: Sequence[Rollup], baseline: Baseline | None) -> BaselineStatus:
     starts = sorted({row.start for row in rows})
-    if baseline is None:
-        return Watched(series=series, baseline=None, normal=None, halves=None, windows=len(starts), since=starts[0])
-    middle = baseline.start + (baseline.end - baseline.start) / 2
-    first, second = (
-        wilson_rate(_sums(row for row in rows if start <= row.start < end))
-        for start, end in ((baseline.start, middle), (middle, baseline.end))
-    )
-    apart = first is not None and second is not None and (first.upper < second.lower or second.upper < first.lower)
-    return Watched(
+    normal = None
+    halves = None
+    if baseline is not None:
+        middle = baseline.start + (baseline.end - baseline.start) / 2
+        normal = _rate(rows, baseline.start, baseline.end)
+        first, second = _rate(rows, baseline.start, middle), _rate(rows, middle, baseline.end)
+        if first and second and (first.upper < second.lower or second.upper < first.lower):
+            halves = first, second
+    return BaselineStatus(
         series=series,
         baseline=baseline,
-        normal=wilson_rate(_sums(row for row in rows if baseline.start <= row.start < baseline.end)),
-        halves=(first, second) if apart and first is not None and second is not None else None,
+        normal_rate=normal,
+        halves=halves,
         windows=len(starts),
-        since=starts[0],
+        first_window_at=starts[0],
     )
 
 
-def _sums(rows: Iterable[Rollup]) -> Sums:
-    return sum((row.sums for row in rows), Sums())
+def _rate(rows: Sequence[Rollup], start: datetime, end: datetime) -> Rate | None:
+    return wilson_rate(sum((row.sums for row in rows if start <= row.start < end), Sums()))
 
 
-def _state(one: Watched, settings: DetectSettings) -> str:
-    if one.baseline is None:
-        until = one.since + settings.reference
-        short = one.windows < settings.min_reference_windows
-        missing = f" and {settings.min_reference_windows} windows with data ({one.windows} so far)" if short else ""
+def _sentence(status: BaselineStatus, settings: DetectSettings) -> str:
+    baseline = status.baseline
+    if baseline is None:
+        until = status.first_window_at + settings.reference
+        fewest = settings.min_reference_windows
+        missing = f" and until {fewest} windows have data ({status.windows} so far)" if status.windows < fewest else ""
         return (
-            f"learns what is normal until {until:%Y-%m-%d %H:%M}{missing}; until then only a bad release raises alerts"
+            f"no baseline yet, learning it until {until:%Y-%m-%d %H:%M} UTC{missing}; "
+            "until then only a release that is worse than the one before raises an alert"
         )
-    normal = (
-        f"{one.normal.value:.1%} ({one.normal.lower:.1%} to {one.normal.upper:.1%})" if one.normal else "a baseline"
-    )
-    told = f"held against {normal} of {one.baseline.start:%Y-%m-%d} to {one.baseline.end:%Y-%m-%d}"
-    if one.halves is None:
-        return told
-    first, second = one.halves
-    return f"{told}, which changed meanwhile: {first.value:.1%} in its first half, {second.value:.1%} in its second"
+    rate = status.normal_rate
+    normal = f"{rate.value:.1%} ({rate.lower:.1%} to {rate.upper:.1%}), " if rate else ""
+    learnt = f"baseline {normal}learnt from {baseline.start:%Y-%m-%d} to {baseline.end:%Y-%m-%d}"
+    if status.halves is None:
+        return learnt
+    first, second = status.halves
+    change = f"from {first.value:.1%} in the first half to {second.value:.1%} in the second"
+    return f"{learnt}; warning: the rate changed in that time, {change}"

@@ -1,4 +1,4 @@
-"""Second opinions added up: how far a judge agrees with itself, and a new version with the old."""
+"""Second opinions summarised: how far a judge agrees with itself, and a new version of it with the old one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steady:
+class SecondOpinionSummary:
     """One metric's second opinions by one version of the judge."""
 
     kind: SecondOpinionKind
@@ -31,19 +31,19 @@ class Steady:
     shift_upper: float | None
 
 
-def steadiness(opinions: Sequence[SecondOpinion]) -> tuple[Steady, ...]:
-    """Return opinions added up by kind, metric, rubric and version, in that order."""
+def summarize(opinions: Sequence[SecondOpinion]) -> tuple[SecondOpinionSummary, ...]:
+    """Return a summary for each kind, metric, rubric and version, in that order."""
     groups: dict[tuple[str, str, str, str, str], list[SecondOpinion]] = defaultdict(list)
     for o in opinions:
         groups[o.kind.value, o.job.metric, o.job.rubric_id, o.version.model, o.version.fingerprint].append(o)
-    return tuple(_added_up(group) for _, group in sorted(groups.items()))
+    return tuple(_summary(group) for _, group in sorted(groups.items()))
 
 
-def _added_up(group: Sequence[SecondOpinion]) -> Steady:
+def _summary(group: Sequence[SecondOpinion]) -> SecondOpinionSummary:
     first = group[0]
     shifts = [o.score - o.first_score for o in group if o.score is not None and o.first_score is not None]
     mean, margin = _mean(shifts)
-    return Steady(
+    return SecondOpinionSummary(
         kind=first.kind,
         metric=first.job.metric,
         rubric_id=first.job.rubric_id,

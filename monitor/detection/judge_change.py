@@ -1,4 +1,4 @@
-"""What another model behind a judge's name means for trends: a cut where it judges otherwise, a word where it may."""
+"""What another model behind a judge's name means for trends: a new trend where it judges otherwise, else a remark."""
 
 from __future__ import annotations
 
@@ -6,68 +6,73 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from monitor.detection.judge_agreement import Steady, steadiness
+from monitor.detection.judge_agreement import SecondOpinionSummary, summarize
 from monitor.display.alert_text import instant
 from monitor.model.turns import JudgeChange, JudgeVersion, SecondOpinion, SecondOpinionKind
 from monitor.statistics.agreement import sign_test
 
-_SURE = 0.05
-_ENOUGH = 30
+_SIGNIFICANCE = 0.05
+_FEWEST_TURNS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bridge:
-    """One change, as far as it concerns one metric and rubric: old verdicts beside new ones on the same turns."""
+class JudgeComparison:
+    """One change of the judge and one metric and rubric: old verdicts beside new ones on the same turns."""
 
     change: JudgeChange
-    steady: Steady
-    more: int
+    summary: SecondOpinionSummary
+    new_defects: int
     """Turns that passed before and are defects to the new version."""
-    fewer: int
-    """The reverse."""
+    former_defects: int
+    """Turns that were defects before and pass now."""
 
     @property
-    def cuts(self) -> bool:
-        """Whether what came before can no longer be held against what came after.
+    def begins_new_trend(self) -> bool:
+        """Whether rates from before the change can no longer be compared with rates from after it.
 
-        It cannot when the new version calls more, or fewer, of the old turns defects, nor when another model was asked
-        about too few of them to tell.
+        They cannot when the new version calls more, or fewer, of the old turns defects, nor when another model judged
+        too few of them to tell.
         """
         renamed = self.change.version.model != self.change.before.model
-        unknown = renamed and self.steady.agreement.turns < _ENOUGH
-        return unknown or sign_test(self.more, self.fewer) <= _SURE
+        unknown = renamed and self.summary.agreement.turns < _FEWEST_TURNS
+        return unknown or sign_test(self.new_defects, self.former_defects) <= _SIGNIFICANCE
 
     @property
-    def words(self) -> str:
+    def sentences(self) -> str:
         """The change in one or two sentences for people."""
-        change, agreement, shift = self.change, self.steady.agreement, self.steady.shift
-        told = f"The judge changed {instant(change.at)}: {_name(change.before)} became {_name(change.version)}."
+        change, agreement, shift = self.change, self.summary.agreement, self.summary.shift
+        versions = f"from {_name(change.before)} to {_name(change.version)}"
+        sentence = f"The model of the judge changed on {instant(change.at)}, {versions}."
         if agreement.agreed is None:
-            return told
-        parts = [f"agreement {agreement.agreed.value:.0%}"]
-        parts += [] if agreement.kappa is None else [f"kappa {agreement.kappa:.2f}"]
-        parts += [] if shift is None else [f"score {shift:+.2f}"]
-        again = f"Of {agreement.turns} old turns judged again {self.more} became defects and {self.fewer} ceased to be"
-        return f"{told} {again} ({', '.join(parts)})."
+            return sentence
+        figures = [f"agreement {agreement.agreed.value:.0%}"]
+        figures += [] if agreement.kappa is None else [f"kappa {agreement.kappa:.2f}"]
+        figures += [] if shift is None else [f"score {shift:+.2f}"]
+        differences = f"{self.new_defects} are defects only to the new model, {self.former_defects} only to the old one"
+        return f"{sentence} {agreement.turns} earlier turns were judged again: {differences} ({', '.join(figures)})."
 
 
-def bridges(
+def judge_comparisons(
     changes: Sequence[JudgeChange], opinions: Sequence[SecondOpinion]
-) -> Mapping[tuple[str, str], tuple[Bridge, ...]]:
+) -> Mapping[tuple[str, str], tuple[JudgeComparison, ...]]:
     """Return by metric and rubric id the changes whose anchors were judged again, oldest first."""
     anchors: dict[tuple[str, str, str, str], list[SecondOpinion]] = defaultdict(list)
     for o in opinions:
         if o.kind is SecondOpinionKind.ANCHOR:
             anchors[o.version.model, o.version.fingerprint, o.job.metric, o.job.rubric_id].append(o)
-    found: dict[tuple[str, str], list[Bridge]] = defaultdict(list)
+    comparisons: dict[tuple[str, str], list[JudgeComparison]] = defaultdict(list)
     for change in changes:
         for (model, fingerprint, metric, rubric_id), judged in anchors.items():
             if (model, fingerprint) == (change.version.model, change.version.fingerprint):
-                (steady,) = steadiness(judged)
-                more = sum(o.defect and not o.first_defect for o in judged)
-                fewer = sum(o.first_defect and not o.defect for o in judged)
-                found[metric, rubric_id].append(Bridge(change=change, steady=steady, more=more, fewer=fewer))
-    return {key: tuple(of_key) for key, of_key in found.items()}
+                (summary,) = summarize(judged)
+                comparison = JudgeComparison(
+                    change=change,
+                    summary=summary,
+                    new_defects=sum(o.defect and not o.first_defect for o in judged),
+                    former_defects=sum(o.first_defect and not o.defect for o in judged),
+                )
+                comparisons[metric, rubric_id].append(comparison)
+    return {key: tuple(of_key) for key, of_key in comparisons.items()}
 
 
 def _name(version: JudgeVersion) -> str:

@@ -1,7 +1,7 @@
 """The windows of one series -> its regressions. Pure; the arithmetic is `monitor.statistics`.
 
 Replay walks the closed windows in order and knows at each what an observer of that moment knew. A continuous watch
-holds the series against its baseline; a release watch holds the newest release against the one before it, from its
+compares the series with its baseline; a release watch compares the newest release with the one before it, from its
 first window on. One incident is open at a time: whichever watch alarms first owns it, until its all-clear.
 """
 
@@ -50,12 +50,12 @@ class Family:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
-    """What replay found in one series."""
+    """The baseline and the regressions of one series."""
 
     baseline: Baseline | None
-    """The baseline given, or the one that is complete now; None while there is none."""
+    """The pinned baseline, or the one that is complete now; None while there is none."""
     regressions: tuple[Regression, ...]
-    """In order of detection: the told one if it was open, then those not told before; only the last can be open."""
+    """In order of detection: the latest one on record if it was open, then new ones; only the last can be open."""
 
 
 def detect(
@@ -64,25 +64,25 @@ def detect(
     settings: DetectSettings,
     *,
     family: Family,
-    told: Regression | None,
+    latest: Regression | None,
     lateness: timedelta,
     now: datetime,
 ) -> Detection:
-    """Return the regressions of one series in the windows closed by `now`, going on from the last one told.
+    """Return the regressions of one series in the windows closed by `now`, going on from the latest one on record.
 
     `rollups` are all rows of the series, of all releases, by start; rows before the baseline and the previous release
-    are not needed. A window is closed `lateness` after its end. Nothing is found in windows closed longer ago than
-    `settings.horizon`.
+    are not needed. A window is closed `lateness` after its end. Windows closed longer ago than `settings.horizon`
+    raise no alarm.
     """
-    if told is None and not rollups:
+    if latest is None and not rollups:
         return Detection(baseline=baseline, regressions=())
-    series = told.series if told else rollups[0].series
+    series = latest.series if latest else rollups[0].series
     windows = closed_windows(rollups, lateness=lateness, now=now)
-    replay = _Replay(series, windows, settings, baseline=baseline, family=family, told=told, now=now)
+    replay = _Replay(series, windows, settings, baseline=baseline, family=family, latest=latest, now=now)
     for window in windows:
-        replay.step(window)
-    replay.settle(now - lateness)
-    return Detection(baseline=replay.baseline, regressions=replay.found())
+        replay.advance(window)
+    replay.complete_baseline(now - lateness)
+    return Detection(baseline=replay.baseline, regressions=replay.regressions())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,13 +100,13 @@ def closed_windows(rollups: Iterable[Rollup], *, lateness: timedelta, now: datet
     """Return the windows of one series that were closed by `now`, by start."""
     rows: dict[datetime, list[Rollup]] = {}
     for row in rollups:
-        if row.start + row.length + lateness <= now:
+        if row.end + lateness <= now:
             rows.setdefault(row.start, []).append(row)
     return tuple(
         ClosedWindow(
             start=start,
-            end=start + rows[start][0].length,
-            closed_at=start + rows[start][0].length + lateness,
+            end=rows[start][0].end,
+            closed_at=rows[start][0].end + lateness,
             total=sum((row.sums for row in rows[start][1:]), rows[start][0].sums),
             releases={row.release: row.sums for row in rows[start]},
         )
@@ -115,8 +115,8 @@ def closed_windows(rollups: Iterable[Rollup], *, lateness: timedelta, now: datet
 
 
 @dataclass(slots=True)
-class _Watching:
-    """A meter at work."""
+class _ActiveWatch:
+    """One watch: its meter, and how far it has read."""
 
     rule: Watch
     release: str
@@ -128,7 +128,7 @@ class _Watching:
     starts: list[datetime] = field(default_factory=list)
 
     def feed(self, window: ClosedWindow, sums: Sums, *, log_threshold: float | None = None) -> MeterReading:
-        """Advance by one window, with another threshold if one is given."""
+        """Advance by one window; with `log_threshold` the meter has another threshold for this window."""
         meter = self.meter if log_threshold is None else replace(self.meter, log_threshold=log_threshold)
         self.reading = meter.advance(self.reading, effective_counts(sums))
         self.starts.append(window.start)
@@ -150,7 +150,7 @@ class _Replay:
         *,
         baseline: Baseline | None,
         family: Family,
-        told: Regression | None,
+        latest: Regression | None,
         now: datetime,
     ) -> None:
         self.baseline = baseline
@@ -161,146 +161,147 @@ class _Replay:
         self._length = windows[-1].end - windows[-1].start if windows else _HOUR
         self._budget = settings.false_alarms_per_month * (0.5 if family.releases else 1)
         self._share = family.share(series)
-        self._first_seen = _first_seen(windows)
-        self._gathered: list[ClosedWindow] = []
-        self._continuous: _Watching | None = None
-        self._release: _Watching | None = None
-        self._found: list[Regression] = []
-        self._open: Regression | None = told if told and told.recovered_at is None else None
-        self._from = told.recovered_at if told else None
+        self._release_starts = _release_starts(windows)
+        self._baseline_windows: list[ClosedWindow] = []
+        self._continuous_watch: _ActiveWatch | None = None
+        self._release_watch: _ActiveWatch | None = None
+        self._regressions: list[Regression] = []
+        self._open: Regression | None = latest if latest and latest.recovered_at is None else None
+        self._ignored_until = latest.recovered_at if latest else None
         # Somebody pinned the level since: it is what counts as normal now.
-        self._accepted = bool(baseline and self._open and baseline.end > self._open.detected_at)
-        self._owner = self._owner_of(self._open) if self._open and not self._accepted else None
+        self._level_accepted = bool(baseline and self._open and baseline.end > self._open.detected_at)
+        self._owner = self._resumed_watch(self._open) if self._open and not self._level_accepted else None
 
-    def step(self, window: ClosedWindow) -> None:
+    def advance(self, window: ClosedWindow) -> None:
         """Go on by one window."""
         if self._open is not None:
-            self._mend(window, self._open)
-        elif self._from is None or window.closed_at > self._from:
-            self._watch(window)
+            self._look_for_recovery(window, self._open)
+        elif self._ignored_until is None or window.closed_at > self._ignored_until:
+            self._look_for_rise(window)
 
-    def settle(self, moment: datetime) -> None:
+    def complete_baseline(self, moment: datetime) -> None:
         """Complete the baseline if the windows that ended by `moment` suffice: long enough, and enough with data."""
-        if self.baseline is not None or self._open is not None or not self._gathered:
+        if self.baseline is not None or self._open is not None or not self._baseline_windows:
             return
         fewest = self._settings.min_reference_windows
-        if len(self._gathered) < fewest:
+        if len(self._baseline_windows) < fewest:
             return
-        start = self._gathered[0].start
-        end = max(start + self._settings.reference, self._gathered[fewest - 1].end)
+        start = self._baseline_windows[0].start
+        end = max(start + self._settings.reference, self._baseline_windows[fewest - 1].end)
         if end <= moment:
             self.baseline = Baseline(series=self._series, start=start, end=end, pinned_by="first_windows")
 
-    def found(self) -> tuple[Regression, ...]:
-        """Return the incidents with their numbers as of the last window."""
+    def regressions(self) -> tuple[Regression, ...]:
+        """Return the incidents with their rates as of the last window."""
         if self._open is not None:
             # An app or a judge that is gone sends nothing that could ever give the all-clear.
             last = max([self._open.detected_at, *(w.closed_at for w in self._windows if w.total.n and self._owner)])
-            over = self._accepted or self._now - last > self._settings.horizon
-            self._found.append(replace(self._open, recovered_at=self._now) if over else self._open)
-        return tuple(self._measured(regression) for regression in self._found)
+            over = self._level_accepted or self._now - last > self._settings.horizon
+            self._regressions.append(replace(self._open, recovered_at=self._now) if over else self._open)
+        return tuple(self._with_rate(regression) for regression in self._regressions)
 
-    def _watch(self, window: ClosedWindow) -> None:
-        self.settle(window.start)
-        self._meet(window)
-        if self._continuous is None and self.baseline is not None and window.start >= self.baseline.end:
-            self._continuous = self._watching(Watch.CONTINUOUS, self._baseline_reference())
+    def _look_for_rise(self, window: ClosedWindow) -> None:
+        self.complete_baseline(window.start)
+        self._begin_release_watch(window)
+        if self._continuous_watch is None and self.baseline is not None and window.start >= self.baseline.end:
+            self._continuous_watch = self._new_watch(Watch.CONTINUOUS, self._baseline_reference())
         fired = None
-        for watching in (self._continuous, self._release):
-            if watching is not None and watching.feed(window, watching.sums(window)).fired:
-                fired = watching
+        for watch in (self._continuous_watch, self._release_watch):
+            if watch is not None and watch.feed(window, watch.sums(window)).fired:
+                fired = watch
         if fired is not None:
-            self._continuous = self._release = None
+            self._continuous_watch = self._release_watch = None
             if window.closed_at >= self._now - self._settings.horizon:
-                self._owner, self._open = fired, self._regression(fired, window)
+                self._owner, self._open = fired, self._new_regression(fired, window)
         elif window.total.n and self.baseline is None:
-            self._gathered.append(window)
+            self._baseline_windows.append(window)
 
-    def _mend(self, window: ClosedWindow, regression: Regression) -> None:
-        """Feed the open incident's meter; one told before is first brought to where it alarmed."""
+    def _look_for_recovery(self, window: ClosedWindow, regression: Regression) -> None:
+        """Feed the open incident's meter; that of an incident on record is first brought to where it alarmed."""
         owner = self._owner
         if owner is None or window.start < regression.began_at:
             return
         if owner.reading.incident is None:
-            # Whether the evidence still suffices is not asked again: people were told.
+            # Late data may have weakened the evidence, but the alert is on record.
             owner.feed(
                 window,
                 owner.sums(window),
                 log_threshold=math.inf if window.closed_at < regression.detected_at else -math.inf,
             )
             return
-        # Rolled back or followed by another, a release cannot show that it got well; the app can.
+        # A release that was rolled back or followed by another cannot show a recovery; the whole app can.
         gone = not owner.sums(window).n or self._superseded(owner.release, window)
         if owner.feed(window, window.total if gone else owner.sums(window)).resolved:
-            self._found.append(replace(regression, recovered_at=window.closed_at))
+            self._regressions.append(replace(regression, recovered_at=window.closed_at))
             self._open = self._owner = None
-            self._gathered = []
+            self._baseline_windows = []
 
     def _superseded(self, release: str, window: ClosedWindow) -> bool:
-        first = self._first_seen.get(release, window.start)
-        return any(first < start <= window.start for start in self._first_seen.values())
+        first = self._release_starts.get(release, window.start)
+        return any(first < start <= window.start for start in self._release_starts.values())
 
-    def _meet(self, window: ClosedWindow) -> None:
-        """Begin to watch a release in its first window; without a predecessor there is nothing to hold it against."""
-        new = [name for name, start in self._first_seen.items() if start == window.start]
-        before = [name for name, start in self._first_seen.items() if start < window.start]
+    def _begin_release_watch(self, window: ClosedWindow) -> None:
+        """Begin to watch a release in its first window, if there is an earlier one to compare it with."""
+        new = [name for name, start in self._release_starts.items() if start == window.start]
+        before = [name for name, start in self._release_starts.items() if start < window.start]
         if not new or not before:
             return
-        self._release = None
-        recent = [name for name in before[1:] if self._first_seen[name] > window.start - _MONTH]
+        self._release_watch = None
+        recent = [name for name in before[1:] if self._release_starts[name] > window.start - _MONTH]
         if len(recent) < RELEASES_PER_MONTH:
             release = max(new, key=lambda name: window.releases[name].turns)
-            self._release = self._watching(Watch.RELEASE, self._previous(before[-1], window.start), release)
+            reference = self._release_reference(before[-1], window.start)
+            self._release_watch = self._new_watch(Watch.RELEASE, reference, release)
 
-    def _previous(self, release: str, until: datetime) -> Reference | None:
-        """Return the previous release's reference, or the baseline's where that release ran too briefly."""
-        start = max(self._first_seen[release], until - self._settings.reference)
-        hours = self._hours(start, until, release=release)
-        if sum(scored > 0 for scored, _ in hours) >= self._settings.min_reference_windows:
-            return rate_reference(hours, minimum_effect=self._settings.min_effect)
+    def _release_reference(self, release: str, until: datetime) -> Reference | None:
+        """Return the reference of a release up to `until`, or the baseline's where the release ran too briefly."""
+        start = max(self._release_starts[release], until - self._settings.reference)
+        counts = self._window_counts(start, until, release=release)
+        if sum(scored > 0 for scored, _ in counts) >= self._settings.min_reference_windows:
+            return rate_reference(counts, minimum_effect=self._settings.min_effect)
         return self._baseline_reference()
 
     def _baseline_reference(self) -> Reference | None:
         if self.baseline is None:
             return None
-        hours = self._hours(self.baseline.start, self.baseline.end, release=None)
-        return rate_reference(hours, minimum_effect=self._settings.min_effect)
+        counts = self._window_counts(self.baseline.start, self.baseline.end, release=None)
+        return rate_reference(counts, minimum_effect=self._settings.min_effect)
 
-    def _hours(self, start: datetime, end: datetime, *, release: str | None) -> list[tuple[float, float]]:
+    def _window_counts(self, start: datetime, end: datetime, *, release: str | None) -> list[tuple[float, float]]:
         """Return effective counts on the grid of windows from `start` to `end`, zeros where there is nothing."""
-        hours = [(0.0, 0.0)] * math.ceil((end - start) / self._length)
+        counts = [(0.0, 0.0)] * math.ceil((end - start) / self._length)
         for window in self._windows:
             if start <= window.start < end:
                 sums = window.total if release is None else window.releases.get(release, Sums())
-                hours[(window.start - start) // self._length] = effective_counts(sums)
-        return hours
+                counts[(window.start - start) // self._length] = effective_counts(sums)
+        return counts
 
-    def _watching(self, rule: Watch, reference: Reference | None, release: str = "") -> _Watching | None:
+    def _new_watch(self, rule: Watch, reference: Reference | None, release: str = "") -> _ActiveWatch | None:
         if reference is None:
             return None
         threshold = max(_LEAST_EVIDENCE, self._hours_to_false_alarm() / (self._length / _HOUR))
         if rule is Watch.RELEASE:
-            threshold = max(_LEAST_EVIDENCE, 1 / self._chance())
+            threshold = max(_LEAST_EVIDENCE, 1 / self._false_alarm_chance())
         meter = rate_meter(reference, watch=rule, threshold=threshold)
-        return _Watching(rule, release, meter, reference, threshold, meter.start())
+        return _ActiveWatch(rule, release, meter, reference, threshold, meter.start())
 
     def _hours_to_false_alarm(self) -> float:
         return continuous_threshold(alarms_per_month=self._budget, share=self._share)
 
-    def _chance(self) -> float:
+    def _false_alarm_chance(self) -> float:
         """Return the chance that one release watch of this series is allowed to be wrong."""
         return self._budget * self._share / RELEASES_PER_MONTH
 
-    def _owner_of(self, told: Regression) -> _Watching | None:
-        """Return a meter for an incident told before; None when nothing is left to hold it against."""
-        if told.rule == Watch.CONTINUOUS.value:
-            return self._watching(Watch.CONTINUOUS, self._baseline_reference())
-        start = self._first_seen.get(told.release, told.began_at)
-        before = [name for name, first in self._first_seen.items() if first < start]
-        reference = self._previous(before[-1], start) if before else self._baseline_reference()
-        return self._watching(Watch.RELEASE, reference, told.release)
+    def _resumed_watch(self, latest: Regression) -> _ActiveWatch | None:
+        """Return a watch for the incident on record; None when nothing is left to compare it with."""
+        if latest.rule == Watch.CONTINUOUS.value:
+            return self._new_watch(Watch.CONTINUOUS, self._baseline_reference())
+        start = self._release_starts.get(latest.release, latest.began_at)
+        before = [name for name, first in self._release_starts.items() if first < start]
+        reference = self._release_reference(before[-1], start) if before else self._baseline_reference()
+        return self._new_watch(Watch.RELEASE, reference, latest.release)
 
-    def _regression(self, owner: _Watching, window: ClosedWindow) -> Regression:
+    def _new_regression(self, owner: _ActiveWatch, window: ClosedWindow) -> Regression:
         onset = owner.reading.onset
         return Regression(
             series=self._series,
@@ -322,16 +323,16 @@ class _Replay:
     def _promise(self, rule: Watch) -> str:
         if rule is Watch.RELEASE:
             return (
-                "If this release is no worse than the one before, the chance that it ever raises an alarm here "
-                f"is at most {percent(self._chance())}."
+                "False alarms: if this release is not worse than the one before it, the chance of one is "
+                f"at most {percent(self._false_alarm_chance())}."
             )
         days = self._hours_to_false_alarm() / 24
         return (
-            f"While nothing changes, this trend raises at most one false alarm in {days:.0f} days on average, and all "
-            f"trends of the app together at most {self._settings.false_alarms_per_month:g} in 30 days."
+            f"False alarms: on average at most one in {days:.0f} days from this trend, and at most "
+            f"{self._settings.false_alarms_per_month:g} in 30 days from all trends of the app together."
         )
 
-    def _measured(self, regression: Regression) -> Regression:
+    def _with_rate(self, regression: Regression) -> Regression:
         """Return the incident with rate, interval and release over its windows so far."""
         ended = regression.recovered_at or self._now
         windows = [w for w in self._windows if w.start >= regression.began_at and w.closed_at <= ended]
@@ -353,7 +354,7 @@ class _Replay:
         )
 
 
-def _first_seen(windows: Iterable[ClosedWindow]) -> dict[str, datetime]:
+def _release_starts(windows: Iterable[ClosedWindow]) -> dict[str, datetime]:
     """Return the first window in which each named release was scored, in that order."""
     first: dict[str, datetime] = {}
     for window in windows:

@@ -79,10 +79,15 @@ class Rollup:
     """Scored turns by score, rounded down to the metric's step: the keys are decimal text."""
     weighted_histogram: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def end(self) -> datetime:
+        """Exclusive."""
+        return self.start + self.length
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """The reference windows a series is held against."""
+    """The windows of a series that say what is normal for it."""
 
     series: Series
     start: datetime
@@ -101,7 +106,7 @@ class AlertState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regression:
-    """What detection found in one series, as of one closed window. Rates are shares in [0, 1]."""
+    """One incident of one series, as of one closed window. Rates are shares in [0, 1]."""
 
     series: Series
     rule: str
@@ -133,7 +138,7 @@ class Regression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """A regression as people are told about it: one incident of one series and rule."""
+    """A regression as people are notified of it: one incident of one series and rule."""
 
     alert_id: str
     """Names the incident."""
@@ -152,7 +157,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:
-    """One transition of one alert told, or to be told, to one channel."""
+    """One transition of one alert, sent or to be sent to one channel."""
 
     alert_id: str
     channel: str

@@ -1,8 +1,8 @@
-"""Windows against a baseline become regressions, and these the alerts that people are told of.
+"""Windows are compared with a baseline and become regressions, and these become the alerts that people are sent.
 
-What people were told stays told: replay goes on from the last incident on record, so late verdicts and a growing family
-of series change what is detected next and never what was detected before. Where another model began to answer behind
-the judge's name and judges otherwise, windows before are not held against those after: the series begins anew.
+An alert is never taken back: replay goes on from the latest alert on record, so late verdicts and a growing family of
+series change what is detected next and never what was detected before. Where another model began to answer behind the
+judge's name and judges otherwise, windows before are not compared with those after: the series begins anew.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from monitor.detection.judge_change import Bridge, bridges
-from monitor.detection.regressions import Detection, Family, detect
+from monitor.detection.judge_change import JudgeComparison, judge_comparisons
+from monitor.detection.regressions import Family, detect
 from monitor.model.trends import Alert, AlertState, Baseline, Regression, Rollup, Series
 from monitor.model.turns import SecondOpinionKind
 from monitor.settings.tree import DetectSettings
 from monitor.stores import AlertStore, SecondOpinionStore, SeriesStore
 
-_MEMORY = timedelta(days=30)
+_WARM_UP = timedelta(days=30)
 """How far before the horizon replay begins; evidence of longer ago has long been forgotten by the meter."""
-_NEAR = timedelta(days=1)
-"""How long before its onset a change of the judge may have to do with a regression."""
+_LARGEST_GAP = timedelta(days=1)
+"""From a change of the judge to the onset of a regression that it may explain."""
 
 
 class DetectStore(SeriesStore, AlertStore, SecondOpinionStore, Protocol):
@@ -35,18 +35,19 @@ def tick(store: DetectStore, settings: DetectSettings, *, lateness: timedelta, n
 
     Doing it again writes nothing. A baseline is pinned when it is first complete, so that late data cannot move it.
     """
-    told = _last_told(store.alerts())
+    latest_alerts = _latest_by_series(store.alerts())
     baselines = store.baselines()
-    since = _since(told.values(), settings, now)
+    since = _since(latest_alerts.values(), settings, now)
     rows = _by_series(store.rollups(since=since, until=now))
-    changed = _changed(store, since)
+    comparisons = _comparisons(store, since)
     families = _families(rows)
     written: list[Alert] = []
     pinned = 0
-    for series in sorted({*rows, *(s for s, alert in told.items() if alert.regression.recovered_at is None)}):
-        alert, baseline = told.get(series), baselines.get(series)
-        of_judge = changed.get((series.metric, series.rubric_id), ())
-        if cut := _cut(of_judge, alert):
+    ongoing = {series for series, alert in latest_alerts.items() if alert.regression.recovered_at is None}
+    for series in sorted({*rows, *ongoing}):
+        latest, baseline = latest_alerts.get(series), baselines.get(series)
+        of_series = comparisons.get((series.metric, series.rubric_id), ())
+        if cut := _comparable_since(of_series, latest):
             rows[series] = [row for row in rows.get(series, ()) if row.start >= cut]
             baseline = baseline if baseline is None or baseline.start >= cut else None
         earlier = () if baseline is None else _earlier(store, baseline, settings, since=since)
@@ -55,27 +56,27 @@ def tick(store: DetectStore, settings: DetectSettings, *, lateness: timedelta, n
             baseline,
             settings,
             family=families.get(series.app, Family(whole=1, sliced=0, releases=False)),
-            told=alert.regression if alert else None,
+            latest=latest.regression if latest else None,
             lateness=lateness,
             now=now,
         )
         if detection.baseline is not None and detection.baseline != baseline:
             store.pin(detection.baseline)
             pinned += 1
-        detection = replace(detection, regressions=tuple(_marked(r, of_judge) for r in detection.regressions))
-        written += reconcile(alert, detection, now=now)
+        regressions = tuple(_with_judge_change(r, of_series) for r in detection.regressions)
+        written += reconcile(latest, regressions, now=now)
     if written:
         store.save_alerts(written, ())
     return pinned + len(written)
 
 
-def reconcile(told: Alert | None, detection: Detection, *, now: datetime) -> tuple[Alert, ...]:
-    """Return the alerts to write: the told incident where its numbers changed, and a pending alert for each new one."""
+def reconcile(latest: Alert | None, regressions: Sequence[Regression], *, now: datetime) -> tuple[Alert, ...]:
+    """Return the alerts to write: the latest one where its numbers changed, and a pending one for each new incident."""
     alerts = []
-    for regression in detection.regressions:
-        if told is not None and regression.detected_at == told.regression.detected_at:
-            if regression != told.regression:
-                alerts.append(replace(told, regression=regression))
+    for regression in regressions:
+        if latest is not None and regression.detected_at == latest.regression.detected_at:
+            if regression != latest.regression:
+                alerts.append(replace(latest, regression=regression))
             continue
         alerts.append(
             Alert(
@@ -89,42 +90,45 @@ def reconcile(told: Alert | None, detection: Detection, *, now: datetime) -> tup
     return tuple(alerts)
 
 
-def _changed(store: SecondOpinionStore, since: datetime) -> Mapping[tuple[str, str], tuple[Bridge, ...]]:
+def _comparisons(store: SecondOpinionStore, since: datetime) -> Mapping[tuple[str, str], tuple[JudgeComparison, ...]]:
+    """Return the changes of the judge by metric and rubric id, oldest first."""
     changes = store.changes(since=since)
-    return bridges(changes, store.second_opinions(since=since, kind=SecondOpinionKind.ANCHOR)) if changes else {}
+    if not changes:
+        return {}
+    return judge_comparisons(changes, store.second_opinions(since=since, kind=SecondOpinionKind.ANCHOR))
 
 
-def _cut(of_judge: Sequence[Bridge], told: Alert | None) -> datetime | None:
+def _comparable_since(comparisons: Sequence[JudgeComparison], latest: Alert | None) -> datetime | None:
     """Return from when on a series is judged as it is now; None when it always was.
 
-    An incident that began before and is still open goes on with what it was held against: people wait for its end.
+    An incident that began before and is still open keeps the baseline that it has: people wait for its end.
     """
-    cut = max((bridge.change.at for bridge in of_judge if bridge.cuts), default=None)
-    if cut and told and told.regression.recovered_at is None and told.regression.began_at < cut:
+    since = max((c.change.at for c in comparisons if c.begins_new_trend), default=None)
+    if since and latest and latest.regression.recovered_at is None and latest.regression.began_at < since:
         return None
-    return cut
+    return since
 
 
-def _marked(regression: Regression, of_judge: Sequence[Bridge]) -> Regression:
-    """Return the regression with the change of the judge that may be all there is to it, if there was one."""
-    near = [b for b in of_judge if regression.began_at - _NEAR <= b.change.at <= regression.detected_at]
-    return replace(regression, judge_change=near[-1].words if near else regression.judge_change)
+def _with_judge_change(regression: Regression, comparisons: Sequence[JudgeComparison]) -> Regression:
+    """Return the regression with the change of the judge that may explain it, if there was one."""
+    near = [c for c in comparisons if regression.began_at - _LARGEST_GAP <= c.change.at <= regression.detected_at]
+    return replace(regression, judge_change=near[-1].sentences if near else regression.judge_change)
 
 
-def _last_told(alerts: Iterable[Alert]) -> dict[Series, Alert]:
+def _latest_by_series(alerts: Iterable[Alert]) -> dict[Series, Alert]:
     """Return the alert about the latest incident of each series."""
-    last: dict[Series, Alert] = {}
+    latest: dict[Series, Alert] = {}
     for alert in alerts:
-        held = last.get(alert.regression.series)
-        if held is None or alert.regression.detected_at > held.regression.detected_at:
-            last[alert.regression.series] = alert
-    return last
+        known = latest.get(alert.regression.series)
+        if known is None or alert.regression.detected_at > known.regression.detected_at:
+            latest[alert.regression.series] = alert
+    return latest
 
 
-def _since(told: Iterable[Alert], settings: DetectSettings, now: datetime) -> datetime:
+def _since(latest_alerts: Iterable[Alert], settings: DetectSettings, now: datetime) -> datetime:
     """Return where replay begins: far enough back for the evidence, and for the reference of every open incident."""
-    starts = [alert.regression.began_at for alert in told if alert.regression.recovered_at is None]
-    return min([now - settings.horizon - _MEMORY, *starts]) - settings.reference
+    starts = [alert.regression.began_at for alert in latest_alerts if alert.regression.recovered_at is None]
+    return min([now - settings.horizon - _WARM_UP, *starts]) - settings.reference
 
 
 def _by_series(rollups: Iterable[Rollup]) -> dict[Series, list[Rollup]]:

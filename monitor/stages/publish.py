@@ -38,10 +38,10 @@ def quality_gauges(
     `rollups` must reach back 24 hours plus the lateness. The labels are app, environment, slice ("" for the whole
     app), metric, rubric_id; a metric that is a proxy says so in its name.
     """
-    closed = [row for row in rollups if row.start + row.length + lateness <= now]
+    closed = [row for row in rollups if row.end + lateness <= now]
     gauges: list[Gauge] = []
     for label, span in SPANS.items():
-        recent = [row for row in closed if row.start + row.length > now - lateness - span]
+        recent = [row for row in closed if row.end > now - lateness - span]
         gauges += _by_series(recent, label)
         gauges += _by_release(recent, label)
     firing = {alert.regression.series for alert in alerts if alert.state is AlertState.FIRING}
@@ -65,9 +65,9 @@ async def tick(store: AlertStore, publisher: Publisher) -> int:
         pass
     except MonitorError as error:
         failures.append(error)
-    told = await asyncio.to_thread(store.alerts, states=(AlertState.FIRING, AlertState.RESOLVED))
+    alerts = await asyncio.to_thread(store.alerts, states=(AlertState.FIRING, AlertState.RESOLVED))
     annotated = 0
-    for alert in reversed([a for a in told if not a.annotated and a.firing_at is not None]):
+    for alert in reversed([a for a in alerts if not a.annotated and a.firing_at is not None]):
         try:
             await publisher.annotate(alert)
         except Paused:

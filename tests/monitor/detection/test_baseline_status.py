@@ -1,4 +1,4 @@
-"""What each series is held against, or how long it still learns."""
+"""The baseline of each series, or how long it is still learnt."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from monitor.detection.watched import lines, watched
+from monitor.detection.baseline_status import baseline_statuses, status_lines
 from monitor.model.trends import Baseline, Rollup, Series, Sums
 from monitor.settings.tree import DetectSettings
 
@@ -30,10 +30,10 @@ def rows(defects: Sequence[int], *, series: Series = SERIES, of: int = 100) -> l
     ]
 
 
-def said(given: Sequence[Rollup], *baselines: Baseline, now: datetime = START + 8 * DAY) -> tuple[str, ...]:
+def printed(rollups: Sequence[Rollup], *baselines: Baseline, now: datetime = START + 8 * DAY) -> tuple[str, ...]:
     """The lines for these rows."""
-    found = watched(given, {baseline.series: baseline for baseline in baselines}, SETTINGS, now=now)
-    return lines(found, SETTINGS)
+    statuses = baseline_statuses(rollups, {baseline.series: baseline for baseline in baselines}, SETTINGS, now=now)
+    return status_lines(statuses, SETTINGS)
 
 
 def baseline(hours: int) -> Baseline:
@@ -43,33 +43,33 @@ def baseline(hours: int) -> Baseline:
 
 def test_it_still_learns() -> None:
     """Without a baseline it says until when, and how much data is missing."""
-    (line,) = said(rows([1] * 3), now=START + 3 * HOUR)
+    (line,) = printed(rows([1] * 3), now=START + 3 * HOUR)
     assert line.startswith(
-        "groundedness of shop (production): learns what is normal until 2026-03-08 00:00 and 24 windows"
+        "groundedness of shop (production): no baseline yet, learning it until 2026-03-08 00:00 UTC and until 24 "
+        "windows have data (3 so far); until then only a release"
     )
-    assert "(3 so far)" in line
-    (later,) = said(rows([1] * 30), now=START + 30 * HOUR)
-    assert "windows with data" not in later
+    (later,) = printed(rows([1] * 30), now=START + 30 * HOUR)
+    assert "windows" not in later
 
 
 def test_what_is_normal() -> None:
     """With a baseline it says the rate of its turns, not of those that came after it."""
-    (line,) = said(rows([3] * 168 + [60] * 20), baseline(168))
-    assert line.endswith("held against 3.0% (2.8% to 3.3%) of 2026-03-01 to 2026-03-08")
+    (line,) = printed(rows([3] * 168 + [60] * 20), baseline(168))
+    assert line.endswith("baseline 3.0% (2.8% to 3.3%), learnt from 2026-03-01 to 2026-03-08")
 
 
 def test_a_regression_in_the_baseline() -> None:
-    """A baseline whose halves differ for certain is told of, with both rates; one that only scatters is not."""
-    (line,) = said(rows([3] * 84 + [38] * 84), baseline(168))
-    assert line.endswith("which changed meanwhile: 3.0% in its first half, 38.0% in its second")
-    (even,) = said(rows([3, 4, 2, 3] * 42), baseline(168))
-    assert "changed" not in even
+    """A baseline whose halves surely differ has a warning with both rates; one that only scatters has none."""
+    (line,) = printed(rows([3] * 84 + [38] * 84), baseline(168))
+    assert line.endswith("warning: the rate changed in that time, from 3.0% in the first half to 38.0% in the second")
+    (even,) = printed(rows([3, 4, 2, 3] * 42), baseline(168))
+    assert "warning" not in even
 
 
 def test_only_what_goes_on() -> None:
     """Slices, series without scores and those that ended before the horizon are left out."""
     sliced = replace(SERIES, slice="language=de")
     unscored = [replace(row, sums=Sums(turns=5)) for row in rows([0] * 3, series=replace(SERIES, app="quiet"))]
-    assert () == said([*rows([1] * 3, series=sliced), *unscored], now=START + 3 * HOUR)
-    assert 1 == len(said(rows([1]), now=START + 7 * DAY))
-    assert () == said(rows([1]), now=START + 7 * DAY + HOUR)
+    assert () == printed([*rows([1] * 3, series=sliced), *unscored], now=START + 3 * HOUR)
+    assert 1 == len(printed(rows([1]), now=START + 7 * DAY))
+    assert () == printed(rows([1]), now=START + 7 * DAY + HOUR)

@@ -1,4 +1,4 @@
-"""Second opinions added up, and where the rate could be if failures were known."""
+"""Second opinions summarised, and where the rate could be if failures were known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from judged_turn import judged_turn
 
 from monitor.cli.main import commands
-from monitor.detection.judge_agreement import steadiness
+from monitor.detection.judge_agreement import summarize
 from monitor.display.tables import TrendRow, trend_line
 from monitor.judging.reply.findings import JUDGE_INJECTION
 from monitor.model.spans import Assembly
@@ -50,21 +50,21 @@ def _opinion(
 def test_added_up() -> None:
     """Agreement is on what is a defect; the shift is the mean difference of scores with a normal interval."""
     scores = [(5, 5), (4, 3), (2, 1), (3, 2)]
-    (found,) = steadiness([_opinion(n, float(first), float(second)) for n, (first, second) in enumerate(scores)])
-    assert (4, 0.75) == (found.agreement.turns, found.agreement.agreed.value if found.agreement.agreed else None)
+    (summary,) = summarize([_opinion(n, float(first), float(second)) for n, (first, second) in enumerate(scores)])
+    assert (4, 0.75) == (summary.agreement.turns, summary.agreement.agreed.value if summary.agreement.agreed else None)
     # Differences 0, -1, -1, -1: mean -0.75, standard deviation 0.5, so 1.96 x 0.5 / 2 either way.
-    assert found.shift is not None
-    assert found.shift_lower is not None
-    assert (-0.75, pytest.approx(-0.75 - 0.48998, abs=1e-4)) == (found.shift, found.shift_lower)
+    assert summary.shift is not None
+    assert summary.shift_lower is not None
+    assert (-0.75, pytest.approx(-0.75 - 0.48998, abs=1e-4)) == (summary.shift, summary.shift_lower)
 
 
 def test_groups() -> None:
     """Repeats and anchors are added up apart, and metrics without scores have no shift."""
     anchor = _opinion(1, 4.0, 4.0, kind=SecondOpinionKind.ANCHOR)
-    first, second = steadiness([_opinion(0, None, None), anchor])
+    first, second = summarize([_opinion(0, None, None), anchor])
     assert (SecondOpinionKind.ANCHOR, SecondOpinionKind.REPEAT) == (first.kind, second.kind)
     assert (0.0, -math.inf, None) == (first.shift, first.shift_lower, second.shift)
-    assert () == steadiness([])
+    assert () == summarize([])
 
 
 def _row(**unscored: int) -> TrendRow:

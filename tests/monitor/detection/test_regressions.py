@@ -51,24 +51,24 @@ def at(hour: int) -> datetime:
     return START + hour * HOUR + LATENESS
 
 
-def found(
+def detection_at(
     windows: Sequence[Rollup],
     hour: int,
     *,
     settings: DetectSettings = SETTINGS,
     baseline: Baseline | None = None,
     family: Family = ALONE,
-    told: Regression | None = None,
+    latest: Regression | None = None,
 ) -> Detection:
     """Return what is detected when the window before `hour` has just closed."""
     ordered = sorted(windows, key=lambda row: (row.start, row.release))
-    return detect(ordered, baseline, settings, family=family, told=told, lateness=LATENESS, now=at(hour))
+    return detect(ordered, baseline, settings, family=family, latest=latest, lateness=LATENESS, now=at(hour))
 
 
 FIRST = Baseline(series=SERIES, start=START, end=START + 72 * HOUR, pinned_by="first_windows")
 
 
-def one(detection: Detection) -> Regression:
+def only(detection: Detection) -> Regression:
     """Return the only regression."""
     (regression,) = detection.regressions
     return regression
@@ -77,15 +77,15 @@ def one(detection: Detection) -> Regression:
 def test_the_first_windows_become_the_baseline_once_they_are_long_enough_and_closed() -> None:
     """Before the reference's last window is closed there is no baseline; then it is the series' first `reference`."""
     windows = rows(steady(73))
-    assert found(windows, 71).baseline is None
+    assert detection_at(windows, 71).baseline is None
     expected = Baseline(series=SERIES, start=START, end=START + 72 * HOUR, pinned_by="first_windows")
-    assert found(windows, 72).baseline == expected
+    assert detection_at(windows, 72).baseline == expected
 
 
 def test_a_sparse_series_waits_for_enough_windows_with_data() -> None:
     """The baseline reaches to the window that makes the minimum number with data."""
     sparse = rows([(20, 1) if hour % 5 == 0 else (0, 0) for hour in range(200)])
-    baseline = found(sparse, 200).baseline
+    baseline = detection_at(sparse, 200).baseline
     assert baseline is not None
     assert baseline.end == START + (23 * 5 + 1) * HOUR
 
@@ -93,7 +93,7 @@ def test_a_sparse_series_waits_for_enough_windows_with_data() -> None:
 def test_a_doubled_rate_is_one_regression_with_its_onset_and_its_numbers() -> None:
     """From 5 % to 15 % at hour 100: found within hours, dated back to the change, with rate, interval and baseline."""
     windows = rows(steady(100) + steady(24, rate=0.15, seed=2))
-    regression = one(found(windows, 124))
+    regression = only(detection_at(windows, 124))
     assert regression.rule == "continuous"
     assert abs(regression.began_at - (START + 100 * HOUR)) <= 3 * HOUR
     assert START + 101 * HOUR < regression.detected_at <= START + 106 * HOUR
@@ -104,12 +104,12 @@ def test_a_doubled_rate_is_one_regression_with_its_onset_and_its_numbers() -> No
     assert 0.04 < regression.baseline_rate < regression.null_rate < 0.07
     assert regression.null_rate >= 1.1 * regression.baseline_rate
     assert regression.evidence_log10 > regression.threshold_log10 > 2
-    assert "one false alarm in 30 days" in regression.promise
+    assert "at most one in 30 days" in regression.promise
 
 
 def test_no_change_is_no_regression() -> None:
     """Sixty days of the same rate raise nothing."""
-    assert found(rows(steady(1440)), 1440, settings=SETTINGS).regressions == ()
+    assert detection_at(rows(steady(1440)), 1440, settings=SETTINGS).regressions == ()
 
 
 def test_recovery_resolves_and_a_second_regression_is_another_incident() -> None:
@@ -117,7 +117,7 @@ def test_recovery_resolves_and_a_second_regression_is_another_incident() -> None
     calm = SETTINGS.model_copy(update={"horizon": timedelta(days=60)})
     bad, good = steady(24, rate=0.2, seed=2), steady(72, seed=3)
     windows = rows(steady(100) + bad + good + bad)
-    first, second = found(windows, 220, settings=calm).regressions
+    first, second = detection_at(windows, 220, settings=calm).regressions
     assert first.recovered_at is not None
     assert START + 124 * HOUR < first.recovered_at < START + 150 * HOUR
     assert second.detected_at > first.recovered_at
@@ -127,35 +127,35 @@ def test_recovery_resolves_and_a_second_regression_is_another_incident() -> None
 def test_hours_without_traffic_change_nothing() -> None:
     """Silence neither raises an alarm nor ends one, and moves no date."""
     windows = rows(steady(100) + [(0, 0)] * 30 + steady(6, rate=0.2, seed=2) + [(0, 0)] * 48)
-    regression = one(found(windows, 184))
+    regression = only(detection_at(windows, 184))
     assert regression.began_at >= START + 129 * HOUR
     assert regression.recovered_at is None
-    assert regression == one(found(windows, 150))
+    assert regression == only(detection_at(windows, 150))
 
 
 def test_low_traffic_is_no_alarm() -> None:
     """Three defects among eight turns of four night hours prove nothing."""
-    assert found(rows([*steady(100), (2, 1), (3, 1), (1, 1), (2, 0)]), 104).regressions == ()
+    assert detection_at(rows([*steady(100), (2, 1), (3, 1), (1, 1), (2, 0)]), 104).regressions == ()
 
 
-def test_a_swinging_rate_is_told_once() -> None:
+def test_a_swinging_rate_is_one_incident() -> None:
     """A rate that swings around three times the baseline opens one incident and closes it once, after recovery."""
     swing = [(100, k) for k in (16, 14, 16, 14, 17, 16, 12, 13, 9, 8)]
     windows = rows(steady(100) + swing + steady(48, seed=5))
-    assert one(found(windows, 110)).recovered_at is None
-    assert one(found(windows, 158)).recovered_at is not None
+    assert only(detection_at(windows, 110)).recovered_at is None
+    assert only(detection_at(windows, 158)).recovered_at is not None
 
 
 def test_a_window_counts_only_once_it_is_closed() -> None:
     """A minute before its end plus the lateness a window is not looked at: no date precedes what could be known."""
     windows = rows(steady(100) + steady(24, rate=0.3, seed=2))
-    detected = one(found(windows, 124)).detected_at
+    detected = only(detection_at(windows, 124)).detected_at
     before = detect(
-        windows, None, SETTINGS, family=ALONE, told=None, lateness=LATENESS, now=detected - timedelta(minutes=1)
+        windows, None, SETTINGS, family=ALONE, latest=None, lateness=LATENESS, now=detected - timedelta(minutes=1)
     )
     assert before.regressions == ()
-    same = detect(windows, None, SETTINGS, family=ALONE, told=None, lateness=LATENESS, now=detected)
-    assert one(same).detected_at == detected
+    same = detect(windows, None, SETTINGS, family=ALONE, latest=None, lateness=LATENESS, now=detected)
+    assert only(same).detected_at == detected
 
 
 def test_windows_add_up_over_releases() -> None:
@@ -164,7 +164,7 @@ def test_windows_add_up_over_releases() -> None:
     halves = [(n // 2, k // 2) for n, k in counts]
     rest = [(n - n // 2, k - k // 2) for n, k in counts]
     split = rows(halves, release="a") + rows(rest, release="b")
-    whole, parted = one(found(rows(counts), 124)), one(found(split, 124))
+    whole, parted = only(detection_at(rows(counts), 124)), only(detection_at(split, 124))
     assert (whole.detected_at, whole.began_at, whole.rate) == (parted.detected_at, parted.began_at, parted.rate)
 
 
@@ -175,39 +175,39 @@ def test_weights_make_an_hour_smaller_than_its_turns() -> None:
         replace(row, sums=sums(row.sums.n // 2, row.sums.k // 2) + sums(row.sums.n // 20, row.sums.k // 20, weight=20))
         for row in rows(counts)
     ]
-    equal = one(found(rows(counts), 148)).detected_at
-    assert all(r.detected_at > equal for r in found(uneven, 148).regressions)
+    equal = only(detection_at(rows(counts), 148)).detected_at
+    assert all(r.detected_at > equal for r in detection_at(uneven, 148).regressions)
 
 
 def test_more_series_need_more_evidence() -> None:
     """A family of 50 shares the budget of one, so each needs 50 times the evidence."""
     windows = rows(steady(100) + steady(24, rate=0.15, seed=2))
-    alone = one(found(windows, 124))
-    shared = one(found(windows, 124, family=Family(whole=50, sliced=0, releases=False)))
+    alone = only(detection_at(windows, 124))
+    shared = only(detection_at(windows, 124, family=Family(whole=50, sliced=0, releases=False)))
     assert shared.threshold_log10 == pytest.approx(alone.threshold_log10 + 1.69897, abs=1e-5)
     assert shared.detected_at >= alone.detected_at
 
 
 def test_a_bad_release_is_found_sooner_than_a_continuous_watch_would() -> None:
-    """A change that starts with a release is held against the release before it and names both."""
+    """A change that starts with a release is compared with the release before it and names both."""
     family = Family(whole=1, sliced=0, releases=True)
     before, after = steady(100, rate=0.03), steady(48, rate=0.055, seed=7)
-    named = found(rows(before, release="1.4") + rows(after, first=100, release="1.5"), 148, family=family)
-    regression = one(named)
+    named = detection_at(rows(before, release="1.4") + rows(after, first=100, release="1.5"), 148, family=family)
+    regression = only(named)
     assert (regression.rule, regression.release) == ("release", "1.5")
     assert regression.began_at >= START + 100 * HOUR
-    assert regression.detected_at < one(found(rows(before + after), 148)).detected_at
+    assert regression.detected_at < only(detection_at(rows(before + after), 148)).detected_at
     assert "5.0 %" not in regression.promise
     assert "at most 5.00 %" in regression.promise
 
 
 def test_a_release_watch_needs_no_finished_baseline() -> None:
-    """In the first week a release is held against the one before it."""
+    """In the first week a release is compared with the one before it."""
     week = SETTINGS.model_copy(update={"reference": timedelta(days=7)})
     windows = rows(steady(60), release="1") + rows(steady(24, rate=0.2, seed=2), first=60, release="2")
-    detection = found(windows, 84, settings=week, family=Family(whole=1, sliced=0, releases=True))
+    detection = detection_at(windows, 84, settings=week, family=Family(whole=1, sliced=0, releases=True))
     assert detection.baseline is None
-    assert one(detection).release == "2"
+    assert only(detection).release == "2"
 
 
 def test_an_incident_in_the_first_week_is_kept_out_of_the_baseline() -> None:
@@ -218,8 +218,8 @@ def test_an_incident_in_the_first_week_is_kept_out_of_the_baseline() -> None:
         + rows(steady(24, rate=0.25, seed=2), first=40, release="2")
         + rows(steady(150, seed=3), first=64, release="3")
     )
-    detection = found(windows, 214, settings=week, family=Family(whole=1, sliced=0, releases=True))
-    over = one(detection).recovered_at
+    detection = detection_at(windows, 214, settings=week, family=Family(whole=1, sliced=0, releases=True))
+    over = only(detection).recovered_at
     assert over is not None
     assert detection.baseline is not None
     assert detection.baseline.start >= over - LATENESS
@@ -232,7 +232,7 @@ def test_a_rollback_resolves_a_release_incident() -> None:
         + rows(steady(12, rate=0.3, seed=2), first=100, release="2")
         + rows(steady(60, seed=3), first=112, release="1")
     )
-    regression = one(found(windows, 172, family=Family(whole=1, sliced=0, releases=True)))
+    regression = only(detection_at(windows, 172, family=Family(whole=1, sliced=0, releases=True)))
     assert regression.rule == "release"
     assert regression.recovered_at is not None
     assert START + 113 * HOUR < regression.recovered_at < START + 140 * HOUR
@@ -245,7 +245,7 @@ def test_a_bad_canary_stays_open_beside_a_healthy_release() -> None:
         + rows(steady(72, n=180, seed=3), first=100, release="1")
         + rows(steady(72, n=20, rate=0.5, seed=2), first=100, release="2")
     )
-    regression = one(found(windows, 172, family=Family(whole=1, sliced=0, releases=True)))
+    regression = only(detection_at(windows, 172, family=Family(whole=1, sliced=0, releases=True)))
     assert (regression.release, regression.recovered_at) == ("2", None)
     assert regression.rate > 0.4
 
@@ -257,7 +257,7 @@ def test_releases_beyond_the_monthly_number_are_not_watched_on_their_own() -> No
         bad = i == RELEASES_PER_MONTH
         windows += rows(steady(12, rate=0.3 if bad else 0.05, seed=i + 2), first=100 + 12 * i, release=f"{i + 1}")
     hour = 100 + 12 * (RELEASES_PER_MONTH + 1)
-    assert one(found(windows, hour, family=Family(whole=1, sliced=0, releases=True))).rule == "continuous"
+    assert only(detection_at(windows, hour, family=Family(whole=1, sliced=0, releases=True))).rule == "continuous"
 
 
 def test_late_verdicts_for_windows_beyond_the_horizon_raise_nothing() -> None:
@@ -266,77 +266,79 @@ def test_late_verdicts_for_windows_beyond_the_horizon_raise_nothing() -> None:
     old, recent = list(counts), list(counts)
     old[90:96] = [(100, 60)] * 6
     recent[330:336] = [(100, 60)] * 6
-    assert found(rows(old), 340).regressions == ()
-    assert one(found(rows(recent), 340)).detected_at > at(330)
+    assert detection_at(rows(old), 340).regressions == ()
+    assert only(detection_at(rows(recent), 340)).detected_at > at(330)
 
 
-def test_what_was_told_stays_told_when_late_verdicts_take_it_back() -> None:
+def test_an_incident_on_record_stays_when_late_verdicts_take_its_evidence_back() -> None:
     """The incident keeps its name, onset and detection although the evidence is gone; recovery ends it."""
     bad = rows(steady(100) + steady(6, rate=0.3, seed=2))
-    told = one(found(bad, 106))
+    latest = only(detection_at(bad, 106))
     mended = rows(steady(130))
-    still = one(found(mended, 107, told=told, baseline=FIRST))
+    still = only(detection_at(mended, 107, latest=latest, baseline=FIRST))
     assert (still.began_at, still.detected_at, still.evidence_log10) == (
-        told.began_at,
-        told.detected_at,
-        told.evidence_log10,
+        latest.began_at,
+        latest.detected_at,
+        latest.evidence_log10,
     )
-    over = one(found(mended, 130, told=told, baseline=FIRST))
+    over = only(detection_at(mended, 130, latest=latest, baseline=FIRST))
     assert over.recovered_at is not None
-    assert over.detected_at == told.detected_at
+    assert over.detected_at == latest.detected_at
 
 
-def test_going_on_from_what_was_told_equals_replaying_everything() -> None:
-    """Told hour by hour or looked at once: the same incident with the same recovery."""
+def test_going_on_from_the_latest_on_record_equals_replaying_everything() -> None:
+    """Looked at hour by hour or once: the same incident with the same recovery."""
     windows = rows(steady(100) + steady(20, rate=0.2, seed=2) + steady(60, seed=3))
-    told: Regression | None = None
+    latest: Regression | None = None
     seen: list[Regression] = []
     baseline = None
     for hour in range(80, 181):
-        detection = found([w for w in windows if w.start < START + hour * HOUR], hour, told=told, baseline=baseline)
+        detection = detection_at(
+            [w for w in windows if w.start < START + hour * HOUR], hour, latest=latest, baseline=baseline
+        )
         baseline = detection.baseline
         for regression in detection.regressions:
-            told = regression
+            latest = regression
             seen = [r for r in seen if r.detected_at != regression.detected_at] + [regression]
-    assert seen == list(found(windows, 180).regressions)
+    assert seen == list(detection_at(windows, 180).regressions)
 
 
 def test_a_resolved_incident_is_not_raised_again_by_its_own_windows() -> None:
     """After the all-clear the meter starts anew; the bad hours before it are spent."""
     windows = rows(steady(100) + steady(20, rate=0.2, seed=2) + steady(60, seed=3))
-    (told,) = found(windows, 180).regressions
-    assert told.recovered_at is not None
-    assert found(windows, 180, told=told, baseline=FIRST).regressions == ()
+    (latest,) = detection_at(windows, 180).regressions
+    assert latest.recovered_at is not None
+    assert detection_at(windows, 180, latest=latest, baseline=FIRST).regressions == ()
 
 
 def test_a_growing_family_neither_ends_nor_repeats_an_open_incident() -> None:
     """More series raise the threshold for the next alarm, not for one that people know of."""
     windows = rows(steady(100) + steady(30, rate=0.1, seed=2))
-    told = one(found(windows, 130))
+    latest = only(detection_at(windows, 130))
     crowd = Family(whole=1000, sliced=0, releases=False)
-    assert one(found(windows, 130, told=told, family=crowd, baseline=FIRST)) == told
+    assert only(detection_at(windows, 130, latest=latest, family=crowd, baseline=FIRST)) == latest
 
 
 def test_pinning_the_new_level_ends_the_incident() -> None:
     """Whoever pins a baseline over the bad windows says that this is normal now."""
     windows = rows(steady(100) + steady(60, rate=0.2, seed=2))
-    told = one(found(windows, 130))
+    latest = only(detection_at(windows, 130))
     pinned = Baseline(series=SERIES, start=START + 110 * HOUR, end=START + 150 * HOUR, pinned_by="ana")
-    assert one(found(windows, 160, told=told, baseline=pinned)).recovered_at == at(160)
+    assert only(detection_at(windows, 160, latest=latest, baseline=pinned)).recovered_at == at(160)
 
 
 def test_an_incident_of_which_nothing_is_heard_any_more_ends() -> None:
     """An app that was switched off cannot recover; after the horizon its incident is closed, not before."""
     windows = rows(steady(100) + steady(12, rate=0.3, seed=2))
-    told = one(found(windows, 112))
-    assert one(found(windows, 112 + 160, told=told, baseline=FIRST)).recovered_at is None
-    assert one(found(windows, 112 + 170, told=told, baseline=FIRST)).recovered_at == at(282)
+    latest = only(detection_at(windows, 112))
+    assert only(detection_at(windows, 112 + 160, latest=latest, baseline=FIRST)).recovered_at is None
+    assert only(detection_at(windows, 112 + 170, latest=latest, baseline=FIRST)).recovered_at == at(282)
 
 
 def test_rollups_that_are_being_recomputed_end_nothing() -> None:
     """While there are no rows at all, such as after a change of the window length, an open incident stays as it is."""
-    told = one(found(rows(steady(100) + steady(12, rate=0.3, seed=2)), 112))
-    assert found([], 113, told=told, baseline=FIRST).regressions == (told,)
+    latest = only(detection_at(rows(steady(100) + steady(12, rate=0.3, seed=2)), 112))
+    assert detection_at([], 113, latest=latest, baseline=FIRST).regressions == (latest,)
 
 
 @pytest.mark.parametrize("case", ["N01", "N02", "N03"])
@@ -345,7 +347,7 @@ def test_recorded_series_of_noise(case: str, shared: Path) -> None:
     payload = json.loads((shared / "cases" / "payloads" / f"{case}-A.series.json").read_text())
     counts = [(w["scored"], w["defects"]) for w in payload["windows"]]
     calm = steady(100, rate=payload["rule"]["baseline_rate"])
-    detection = found(rows(calm + counts + calm[:48]), 148 + len(counts))
+    detection = detection_at(rows(calm + counts + calm[:48]), 148 + len(counts))
     assert [r.recovered_at is not None for r in detection.regressions] == (
         [True] if payload["expect"]["notifications"] else []
     )
@@ -368,5 +370,5 @@ def test_both_watches_together_stay_within_the_budget() -> None:
     for month in range(50):
         counts = steady(888, n=30, rate=0.05, seed=100 + month)
         windows = [r for h, pair in enumerate(counts) for r in rows([pair], first=h, release=f"{h // 96:02}")]
-        alarms += len(found(windows, 888, settings=week, family=family).regressions)
+        alarms += len(detection_at(windows, 888, settings=week, family=family).regressions)
     assert alarms <= 5

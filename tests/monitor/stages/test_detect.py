@@ -200,17 +200,18 @@ def test_an_app_that_gets_worse_while_the_judge_stays_as_strict(rig: Rig) -> Non
     judge_changes(rig, hour=100, more=2)
     rig.tick(112)
     (alert,) = rig.alerts()
-    told = (
-        "The judge changed 5 Mar 2026 04:00 UTC: m (fp_1) became m (fp_2). "
-        "Of 200 old turns judged again 2 became defects and 0 ceased to be (agreement 99%, kappa 0.00, score -0.03)."
+    sentences = (
+        "The model of the judge changed on 5 Mar 2026 04:00 UTC, from m (fp_1) to m (fp_2). 200 earlier turns were "
+        "judged again: 2 are defects only to the new model, 0 only to the old one "
+        "(agreement 99%, kappa 0.00, score -0.03)."
     )
-    assert told == alert.regression.judge_change
-    assert told in explanation(alert)
-    assert headline(alert).endswith(", and its judge changed")
+    assert sentences == alert.regression.judge_change
+    assert sentences in explanation(alert)
+    assert headline(alert).endswith("; the model of the judge changed at about that time")
 
 
 def test_a_judge_that_changes_during_an_incident(rig: Rig) -> None:
-    """People who were told of an incident are told of its end, though the judge is another one by then."""
+    """An incident that people were notified of also ends for them, though the judge is another one by then."""
     rig.put(hours(100) + hours(12, first=100, rate=0.2))
     rig.tick(112)
     judge_changes(rig, hour=112, more=30)
@@ -258,9 +259,9 @@ def test_a_restart_between_any_two_steps_neither_repeats_nor_forgets(tmp_path: P
         rig.close()
     rig = Rig(url)
     (alert,) = rig.alerts()
-    told = [n.transition for n in rig.store.notifications(due=alert_stage.NEVER)]
+    transitions = [n.transition for n in rig.store.notifications(due=alert_stage.NEVER)]
     rig.close()
-    assert told == [AlertState.FIRING, AlertState.RESOLVED]
+    assert transitions == [AlertState.FIRING, AlertState.RESOLVED]
     assert alert.regression.recovered_at is not None
     assert START + 107 * HOUR < alert.regression.recovered_at < START + 125 * HOUR
 
