@@ -6,7 +6,6 @@ A need that a turn does not meet is recorded for every turn, sampled or not: cov
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -16,23 +15,6 @@ from monitor.ports import Proxy
 from monitor.settings.tree import SampleSettings
 from monitor.statistics.draw import unit
 from monitor.stores import JobStore, TurnStore
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draw:
-    """Whether a turn is in the sample, and how likely that was before its hash was known."""
-
-    taken: bool
-    probability: float
-    """In (0, 1]."""
-    stratum: str = ""
-
-
-class Design(Protocol):
-    """A sampling design."""
-
-    def __call__(self, turn: Turn, settings: SampleSettings, proxy: float | None) -> Draw:
-        """Return the draw for one turn: the same one wherever and however often it is asked for."""
 
 
 class SampledStore(TurnStore, JobStore, Protocol):
@@ -62,24 +44,15 @@ def tick(
         decided.update(turn.turn_id for turn in fresh)
 
 
-def uniform(turn: Turn, settings: SampleSettings, proxy: float | None) -> Draw:  # noqa: ARG001 -- other designs use it
-    """Return a draw that takes every turn with probability `settings.rate`."""
-    return Draw(taken=unit(turn.trace_id, settings.salt) < settings.rate, probability=settings.rate)
-
-
 def decide(
-    turn: Turn,
-    rubrics: Sequence[Rubric],
-    *,
-    settings: SampleSettings,
-    proxy: Proxy | None,
-    now: datetime,
-    design: Design = uniform,
+    turn: Turn, rubrics: Sequence[Rubric], *, settings: SampleSettings, proxy: Proxy | None, now: datetime
 ) -> Sampling:
-    """Return the jobs of `turn`, the metrics whose needs it does not meet, and its cheap score."""
+    """Return the jobs of `turn`, the metrics whose needs it does not meet, and its cheap score.
+
+    A turn is drawn with the probability `settings.rate`; which turns are is a function of their trace ids.
+    """
     content_hash = turn.content_hash()
-    score = proxy.score(turn) if proxy else None
-    draw = design(turn, settings, score)
+    drawn = unit(turn.trace_id, settings.salt) < settings.rate
 
     def job(rubric: Rubric, probability: float) -> Job:
         return Job(
@@ -88,7 +61,6 @@ def decide(
             metric=rubric.metric,
             rubric_id=rubric.rubric_id,
             probability=probability,
-            stratum=draw.stratum,
         )
 
     jobs: list[Job] = []
@@ -96,14 +68,14 @@ def decide(
     for rubric in rubrics:
         if reason := unmet(turn, rubric):
             unscored.append(Unscored(job=job(rubric, 1.0), reason=reason, judged_at=now))
-        elif draw.taken:
-            jobs.append(job(rubric, draw.probability))
+        elif drawn:
+            jobs.append(job(rubric, settings.rate))
     return Sampling(
         turn_id=turn.turn_id,
         content_hash=content_hash,
         jobs=tuple(jobs),
         unscored=tuple(unscored),
-        proxy=score,
+        proxy=proxy.score(turn) if proxy else None,
         proxy_version=proxy.version if proxy else "",
         decided_at=now,
     )

@@ -12,9 +12,9 @@ from judged_turn import ASKED_AT, judged_turn
 
 from monitor.judging.coded.lex5 import Lex5
 from monitor.model.spans import Assembly
-from monitor.model.turns import Citation, Reason, Rubric, Sampling, Turn
+from monitor.model.turns import Reason, Rubric, Sampling, Turn
 from monitor.settings.tree import SampleSettings
-from monitor.stages.sample import Draw, decide, tick, unit, unmet
+from monitor.stages.sample import decide, tick
 from monitor.store.sql_store import SqlStore, open_store
 
 NOW = ASKED_AT + timedelta(minutes=1)
@@ -27,7 +27,6 @@ def _rubric(metric: str, *needs: str) -> Rubric:
 GROUNDEDNESS = _rubric("groundedness", "response", "citations")
 RELEVANCE = _rubric("relevance", "query", "response")
 SIMILARITY = _rubric("similarity", "query", "response", "ground_truth")
-RANKING = _rubric("precision_at_5", "relevant_ids")
 ALL = (GROUNDEDNESS, RELEVANCE, SIMILARITY)
 
 
@@ -69,38 +68,6 @@ def test_unmet_needs_of_turns_outside_the_sample() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("turn", "rubric", "reason"),
-    [
-        (judged_turn(query=None), RELEVANCE, Reason.NO_QUERY),
-        (judged_turn(query=" \n"), RELEVANCE, Reason.NO_QUERY),
-        (judged_turn(query=None), GROUNDEDNESS, None),
-        (judged_turn(None), RELEVANCE, Reason.NO_RESPONSE),
-        (judged_turn("  "), GROUNDEDNESS, Reason.NO_RESPONSE),
-        (replace(judged_turn(), citations=None), GROUNDEDNESS, Reason.NO_CONTEXT),
-        (replace(judged_turn(), citations=()), GROUNDEDNESS, Reason.NO_CONTEXT),
-        (replace(judged_turn(), citations=(Citation(id="kb-1", score=0.9),)), GROUNDEDNESS, Reason.NO_CONTEXT),
-        (replace(judged_turn(), citations=(Citation(), Citation(content="text"))), GROUNDEDNESS, None),
-        (replace(judged_turn(), citations=()), RELEVANCE, None),
-        (judged_turn(), SIMILARITY, Reason.NO_GROUND_TRUTH),
-        (replace(judged_turn(), ground_truth="14 days"), SIMILARITY, None),
-        (judged_turn(), RANKING, Reason.NO_GROUND_TRUTH),
-        (replace(judged_turn(), relevant_ids=()), RANKING, None),
-    ],
-)
-def test_needs(turn: Turn, rubric: Rubric, reason: Reason | None) -> None:
-    """The first need that a turn does not meet is the reason; other metrics still run."""
-    assert reason == unmet(turn, rubric)
-
-
-@given(st.text(max_size=40), st.text(max_size=100))
-def test_unit(trace_id: str, salt: str) -> None:
-    """A trace's place is in [0, 1) and always the same."""
-    place = unit(trace_id, salt)
-    assert 0 <= place < 1
-    assert place == unit(trace_id, salt)
-
-
 @settings(max_examples=20, deadline=None)
 @given(st.floats(0.05, 0.95), st.integers(0, 1000))
 def test_rate(rate: float, salt: int) -> None:
@@ -138,18 +105,6 @@ def test_proxy() -> None:
     scored = decide(TURN, ALL, settings=settings_, proxy=Lex5(), now=NOW)
     assert ("lex5-1", Lex5().score(TURN)) == (scored.proxy_version, scored.proxy)
     assert decide(judged_turn("I don't know that."), ALL, settings=settings_, proxy=Lex5(), now=NOW).proxy is None
-
-
-def test_another_design() -> None:
-    """A design decides what is taken, with which probability and from which stratum, and sees the cheap score."""
-
-    def doubtful(turn: Turn, settings: SampleSettings, proxy: float | None) -> Draw:
-        assert settings.rate == 1.0
-        assert turn == TURN
-        return Draw(taken=(proxy or 0) > 0.5, probability=0.25, stratum="doubtful")
-
-    sampling = decide(TURN, ALL, settings=SampleSettings(), proxy=Lex5(), now=NOW, design=doubtful)
-    assert {(0.25, "doubtful")} == {(job.probability, job.stratum) for job in sampling.jobs}
 
 
 def test_tick(store: SqlStore) -> None:
