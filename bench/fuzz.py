@@ -46,6 +46,7 @@ from monitor.payloads.otlp.fragments import Encoding, OtlpSignal, decode_otlp, s
 from monitor.payloads.turn_records.fragments import decode_turns, turn_fragment
 from monitor.runtime.build import load_dialects
 from monitor.runtime.intake import Intake
+from monitor.runtime.isolation import PluginFailures
 from monitor.settings.tree import IntakeSettings, Settings
 from monitor.store.sql_store import open_store
 
@@ -68,7 +69,7 @@ SLOW_SECONDS = 1.0
 GROWTH_MIB = 32
 MOST_MEMORY = 3 * 1024**3
 """Address space of the whole run: a body that makes anything huge fails loudly and leaves others their memory."""
-RULES = reading_rules(load_dialects(Settings()), hash_user=str)
+RULES = reading_rules(load_dialects(Settings(), PluginFailures()), hash_user=str)
 ODD_NUMBERS = (0, -1, 1, 2**31, 2**53 + 1, 2**63, 2**64, -(2**63) - 1, 1e308, 0.5, float("nan"), float("inf"))
 ODD_TEXTS = ("", "\0", "\ud800", "é" * 3, "NaN", "null", "9" * 400, "-0", "0x1", "\ufeff", "a" * 5000)
 ODD_BYTES = (

@@ -11,13 +11,17 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cache
 from types import ModuleType, NoneType, UnionType
-from typing import Literal, Union, cast, get_args, get_origin, get_type_hints
+from typing import Literal, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
 from monitor.errors import ConfigError, place
 from monitor.model.spans import Span
 from monitor.model.turns import Rubric
 from monitor.settings.tree import Section
 
+Fits: TypeAlias = Callable[[object], bool]
+
+_PLAIN = frozenset((str, bytes, bool, NoneType))
+"""Types whose values are told by `isinstance`; a truth value, for one, is also an int."""
 _BUILDS: Mapping[str, Sequence[str]] = {"collectors": ("config", "sink", "clock"), "channels": ("config", "name")}
 """The arguments of `build`, by group."""
 _PLAIN_SPAN = Span(
@@ -102,34 +106,45 @@ def wrong_field(thing: object) -> str | None:
     >>> wrong_field(Rubric(metric="tone", rubric_id="1", needs=["response"], scale_min=0, scale_max=1))
     'needs: expected frozenset[str], found list'
     """
-    for name, expected in _declared(cast("Hashable", type(thing))).items():
+    for name, expected, fits in _fields_of(cast("Hashable", type(thing))):
         value = getattr(thing, name)
-        if not _fits(value, expected):
+        if not fits(value):
             return f"{name}: expected {_spelled(expected)}, found {type(value).__name__}"
     return None
 
 
 @cache
-def _declared(kind: Hashable) -> Mapping[str, object]:
-    return get_type_hints(kind)
+def _fields_of(kind: Hashable) -> Sequence[tuple[str, object, Fits]]:
+    return [(name, expected, _fits(expected)) for name, expected in get_type_hints(kind).items()]
 
 
-def _fits(value: object, expected: object) -> bool:  # noqa: PLR0911 -- one return per shape
+def _fits(expected: object) -> Fits:  # noqa: PLR0911 -- one return per shape
+    """Return what tells whether a value is of a type; made once per field, for it is asked about every step."""
     origin, arguments = get_origin(expected), get_args(expected)
     if origin in {Union, UnionType}:
-        return any(_fits(value, one) for one in arguments)
+        if _PLAIN.issuperset(arguments):
+            return lambda value: isinstance(value, arguments)
+        choices = [_fits(one) for one in arguments]
+        return lambda value: any(fits(value) for fits in choices)
     if origin is Literal:
-        return any(value == one and type(value) is type(one) for one in arguments)
+        return lambda value: isinstance(value, str) and value in arguments
     if origin in {tuple, frozenset}:
-        return type(value) is origin and all(_fits(item, arguments[0]) for item in value)  # type: ignore[attr-defined]
+        fits_item = _fits(arguments[0])
+        return lambda value: (
+            isinstance(value, tuple | frozenset) and type(value) is origin and all(map(fits_item, value))
+        )
     if origin is not None:
-        keys, values = arguments
-        return isinstance(value, Mapping) and all(_fits(k, keys) and _fits(v, values) for k, v in value.items())
+        fits_key, fits_value = map(_fits, arguments)
+        return lambda value: (
+            isinstance(value, Mapping) and all(map(fits_key, value)) and all(map(fits_value, value.values()))
+        )
     if expected in {int, float}:
-        return isinstance(value, int if expected is int else int | float) and not isinstance(value, bool)
-    if not isinstance(expected, type) or not isinstance(value, expected):
-        return False
-    return expected is Span or not is_dataclass(value) or wrong_field(value) is None
+        numbers = int if expected is int else int | float
+        return lambda value: isinstance(value, numbers) and not isinstance(value, bool)
+    kind = cast("type", expected)
+    if kind is Span or not is_dataclass(kind):
+        return lambda value: isinstance(value, kind)
+    return lambda value: isinstance(value, kind) and wrong_field(value) is None
 
 
 def _spelled(expected: object) -> str:

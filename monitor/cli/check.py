@@ -33,6 +33,7 @@ from monitor.runtime.build import (
     open_existing,
     sqlite_file,
 )
+from monitor.runtime.isolation import PluginFailures
 from monitor.settings.tree import Settings
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def check(config: Path | None, store_url: str | None) -> int:
 async def check_parts(settings: Settings) -> tuple[Checked, ...]:
     """Return what is to be said of every part, in the order in which data flows."""
     parts = [_names(), await _tried("collectors", lambda: _collectors(settings))]
+    parts.append(await _tried("dialects", lambda: _dialects(settings)))
     parts.append(await _tried("store", lambda: asyncio.to_thread(_store, settings)))
     parts.append(await _tried("metrics", lambda: _metrics(settings)))
     parts.append(await _tried("judge", lambda: _judge(settings)))
@@ -104,8 +106,11 @@ class _Nowhere:
 
 async def _collectors(settings: Settings) -> str:
     built = build_collectors(settings, _Nowhere(), clock=lambda: datetime.now(UTC))
-    dialects = load_dialects(settings)
-    return f"{', '.join(built) or 'none'}; dialects {', '.join(d.name for d in dialects)}"
+    return ", ".join(built) or "none"
+
+
+async def _dialects(settings: Settings) -> str:
+    return ", ".join(dialect.name for dialect in load_dialects(settings, PluginFailures()))
 
 
 def _store(settings: Settings) -> str:
@@ -147,7 +152,7 @@ async def _judge(settings: Settings) -> str:
 
 
 async def _channels(settings: Settings) -> str:
-    channels = build_channels(settings)
+    channels = build_channels(settings, PluginFailures())
     for channel in channels.values():
         await channel.check()
     return ", ".join(channels) or "none: alerts are only stored and shown"

@@ -17,6 +17,7 @@ import click
 from monitor.cli.options import CONFIG, STORE, examples, moment, open_store_of, settings_of
 from monitor.cli.output import quiet_pipe
 from monitor.display.alert_text import one_line
+from monitor.errors import PluginFailed
 from monitor.extract.attributes import text
 from monitor.extract.convention import Convention, Setup
 from monitor.model.spans import Span, instant
@@ -24,6 +25,7 @@ from monitor.model.turns import Turn
 from monitor.payloads.otlp.fragments import decode_otlp
 from monitor.ports import Dialect
 from monitor.runtime.build import load_dialects
+from monitor.runtime.isolation import PluginFailures
 from monitor.store.columns import label
 from monitor.stores import Assembled, SpanStore, TurnStore
 
@@ -43,6 +45,7 @@ _UNREAD = {
     "orphan_log": "log records came without their spans: export traces beside logs, and sample neither",
     "over_limit": "traces have more spans than assemble.max_spans",
     "internal": "traces could not be assembled for a fault of the monitor; its log names it",
+    "dialect_failed": "this dialect of another distribution failed; the log names the place, its authors can mend it",
     "no_turn": "chains without a question or an answer; put both on the span around the turn",
     "embedding_only": "embeddings without an answer; expected when documents are indexed",
     "ingestion": "documents being indexed; expected",
@@ -149,8 +152,8 @@ def lines(found: Examination) -> Iterator[str]:
             yield f"    -> {complaint.fix}"
         for reason, count in one.unread.items():
             yield f"  not read ({reason}): {count}"
-            if reason in _UNREAD:
-                yield f"    -> {_UNREAD[reason]}"
+            if fix := _UNREAD.get(reason.partition(":")[0]):
+                yield f"    -> {fix}"
         if not one.complaints and not one.unread:
             yield "  nothing is missing"
 
@@ -168,11 +171,22 @@ def _records(store: Records, recent: Sequence[Assembled]) -> Iterator[tuple[Asse
 
 
 def _note(seen: _Seen, span: Span, dialects: Sequence[Dialect]) -> None:
-    dialect = next((dialect.name for dialect in dialects if dialect.claims(span)), "")
+    dialect = _reader_of(span, dialects)
     seen.spans[dialect] += 1
     seen.cut += span.dropped_attributes > 0
     if not dialect:
         seen.strangers[span.scope or "no scope"] += 1
+
+
+def _reader_of(span: Span, dialects: Sequence[Dialect]) -> str:
+    """Return the name of the dialect that reads the span, "" for none; one that fails keeps the others from it."""
+    for dialect in dialects:
+        try:
+            if dialect.claims(span):
+                return dialect.name
+        except PluginFailed:
+            return dialect.name
+    return ""
 
 
 def _app(span: Span) -> str:
@@ -255,7 +269,7 @@ def _session(setups: Mapping[str, Setup]) -> str:
 @click.option("--limit", type=click.IntRange(min=1), default=500, show_default=True, help="At most so many traces.")
 def doctor(config: Path | None, store_url: str | None, since: str, limit: int) -> None:
     """Say what arrived lately, app by app, what is missing in it, and the setting of the app that fixes it."""
-    dialects = load_dialects(settings_of(config, store_url))
+    dialects = load_dialects(settings_of(config, store_url), PluginFailures())
     with open_store_of(config, store_url) as store, quiet_pipe():
         for line in lines(diagnose(store, dialects, since=moment(since), limit=limit)):
             click.echo(line)

@@ -22,6 +22,7 @@ from monitor.http_server import Server
 from monitor.ports import Collector
 from monitor.runtime.build import Parts, build_channels, build_collectors, open_parts
 from monitor.runtime.intake import Intake
+from monitor.runtime.isolation import GuardedReports, started
 from monitor.runtime.memory import giving_back
 from monitor.runtime.pipeline import Pipeline
 from monitor.runtime.schedule import Schedule, Tick
@@ -66,10 +67,10 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
         raise ConfigError(f"role: {', '.join(sorted(unknown))} unknown; known: {', '.join(ROLES)}")
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(giving_back())
-        channels = build_channels(settings)
         parts = await stack.enter_async_context(open_parts(settings))
         intake = Intake(parts.store, settings.intake)
-        # Built before anything runs, so that a wrong section ends the start; entered last.
+        # Built before anything runs, so that a wrong section ends the start; collectors are entered last.
+        channels = build_channels(settings, parts.failures)
         collectors = build_collectors(settings, intake, clock=utc_now) if "ingest" in roles else {}
         telemetry = Telemetry(version("rag-monitor"))
         stack.callback(telemetry.close)
@@ -77,6 +78,7 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
         if publisher is not None:
             stack.push_async_callback(publisher.close)
         vitals = Vitals(parts.store, telemetry, clock=utc_now)
+        vitals.watch_plugins(parts.failures)
         pages = HealthPages(problems=vitals.problems, metrics=telemetry.render, metrics_type=telemetry.content_type)
         web = await stack.enter_async_context(
             Server(pages, host=settings.web.host, port=settings.web.port, where="web")
@@ -93,8 +95,8 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
             await stack.enter_async_context(intake)
             vitals.watch_intake(intake)
             for name, collector in collectors.items():
-                await stack.enter_async_context(collector)
-                vitals.watch_collector(name, collector)
+                await stack.enter_async_context(started(name, collector))
+                vitals.watch_collector(name, GuardedReports(collector, name, parts.failures))
         log.info("started: roles %s", ", ".join(sorted(roles)))
         yield Running(parts=parts, collectors=collectors, web=web.address)
         log.info("stopping")

@@ -33,6 +33,7 @@ from monitor.model.turns import Rubric
 from monitor.payloads.otlp.fragments import decode_otlp
 from monitor.payloads.turn_records.fragments import decode_turns
 from monitor.ports import Channel, Clock, Collector, Dialect, Metric, Proxy, Sink
+from monitor.runtime.isolation import GuardedChannel, GuardedSink, PluginFailures, guarded_dialect
 from monitor.settings.tree import (
     EndpointSettings,
     JudgeSettings,
@@ -59,6 +60,8 @@ class Parts:
     """None for no cheap score of turns."""
     rules: ReadingRules
     """How traces become turns."""
+    failures: PluginFailures
+    """Of plug-ins that other distributions bring."""
     fields: Fields
     """Attributes that the settings name for them."""
     worker: str
@@ -91,7 +94,8 @@ async def open_parts(settings: Settings) -> AsyncIterator[Parts]:
         ConfigError: a setting cannot be used.
         StoreUnavailable: the database cannot be opened.
     """
-    dialects = load_dialects(settings)
+    failures = PluginFailures()
+    dialects = load_dialects(settings, failures)
     judge = build_judge(settings.judge)
     store = open_store(settings.store.url, window=settings.rollup.window)
     try:
@@ -108,6 +112,7 @@ async def open_parts(settings: Settings) -> AsyncIterator[Parts]:
                 hash_user=partial(pseudonym, key=store.key("user")),
                 max_spans=settings.assemble.max_spans,
             ),
+            failures=failures,
             fields=_fields(settings),
             worker=f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}",
         )
@@ -244,14 +249,15 @@ def _metrics_of(name: str, where: str, judge_name: str, fence_key: bytes, lexica
         raise ConfigError(f"{where}: {error}") from None
 
 
-def load_dialects(settings: Settings) -> tuple[Dialect, ...]:
-    """Return the telemetry conventions to read, in order of priority."""
+def load_dialects(settings: Settings, failures: PluginFailures) -> tuple[Dialect, ...]:
+    """Return the telemetry conventions to read, in order of priority; those of other distributions are guarded."""
     listed = settings.assemble.dialects
     if listed is None:
         loaded = [plugins.dialect(kind, "assemble.dialects") for kind in plugins.kinds("dialects")]
     else:
         loaded = [plugins.dialect(kind, f"assemble.dialects[{i}]") for i, kind in enumerate(listed)]
-    ordered = tuple(sorted(loaded, key=lambda dialect: dialect.priority))
+    guarded = [guarded_dialect(d, failures) if plugins.is_foreign("dialects", d.name) else d for d in loaded]
+    ordered = tuple(sorted(guarded, key=lambda dialect: dialect.priority))
     named = _fields(settings)
     if named.query.keys or named.response.keys or named.documents.keys:
         return NamedDialect(named, ordered), *ordered
@@ -277,19 +283,24 @@ def build_collectors(settings: Settings, sink: Sink, *, clock: Clock) -> Mapping
         kind, name = _kind(section, where)
         if name in built:
             raise ConfigError(f"{where}.name: {name!r} is taken; give collectors of one kind different names")
-        built[name] = plugins.collector(kind, section, where, sink=sink, clock=clock)
+        own_sink = GuardedSink(sink, name) if plugins.is_foreign("collectors", kind) else sink
+        built[name] = plugins.collector(kind, section, where, sink=own_sink, clock=clock)
     return built
 
 
-def build_channels(settings: Settings) -> Mapping[str, Channel]:
-    """Return the configured alert channels by their names."""
+def build_channels(settings: Settings, failures: PluginFailures) -> Mapping[str, Channel]:
+    """Return the configured alert channels by their names; those of other distributions are guarded."""
     built: dict[str, Channel] = {}
     for i, section in enumerate(settings.channels):
         where = f"channels[{i}]"
         kind, name = _kind(section, where)
         if name in built:
             raise ConfigError(f"{where}.name: {name!r} is taken; give channels of one kind different names")
-        built[name] = plugins.channel(kind, section, where, name=name)
+        channel = plugins.channel(kind, section, where, name=name)
+        if plugins.is_foreign("channels", kind):
+            failures.watch("channel", name)
+            channel = GuardedChannel(channel, name, failures)
+        built[name] = channel
     return built
 
 

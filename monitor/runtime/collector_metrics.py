@@ -107,6 +107,8 @@ def gauges(collector: str, stats: object) -> Iterator[Gauge]:
         labels = {"collector": collector}
         if isinstance(value, Mapping):
             for key, count in value.items():
+                if not isinstance(count, int | float):
+                    raise TypeError(f"{field}: expected numbers, found {type(count).__name__}")
                 yield Gauge(name=metric.name, value=count, labels={**labels, metric.label: key})
         elif isinstance(value, timedelta):
             yield Gauge(name=metric.name, value=value.total_seconds(), labels=labels)

@@ -12,9 +12,10 @@ from types import TracebackType
 from typing import Self
 
 from monitor.errors import StoreUnavailable
-from monitor.ports import Clock, Collector
+from monitor.ports import Clock
 from monitor.runtime.collector_metrics import Counting, exported, fields_of, gauges
 from monitor.runtime.intake import Intake, IntakeStats
+from monitor.runtime.isolation import PluginFailures, Reporting
 from monitor.stages.publish import GAUGES, quality_gauges
 from monitor.stages.score import BUDGET_GAUGES, COUNTERS, Scorer
 from monitor.stores import Backlog, Store
@@ -111,7 +112,12 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
             counter=True,
         )
 
-    def watch_collector(self, name: str, collector: Collector) -> None:
+    def watch_plugins(self, failures: PluginFailures) -> None:
+        """Export how often plug-ins of other distributions failed."""
+        description = "Times that a dialect, channel or collector of another distribution failed, by kind and name"
+        self._telemetry.watch("plugin_failed", failures.counters, description=description, counter=True)
+
+    def watch_collector(self, name: str, collector: Reporting) -> None:
         """Count the collector's problems, and export its numbers where it has any."""
         self._sources[name] = collector.health
         if isinstance(collector, Counting):

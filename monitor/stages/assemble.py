@@ -19,6 +19,7 @@ from monitor.assembly.duplicates import duplicates
 from monitor.assembly.join import join
 from monitor.assembly.rules import ReadingRules
 from monitor.assembly.trace_turns import TraceTurns, read_trace
+from monitor.errors import PluginFailed
 from monitor.model.spans import Assembly, StoredFragment
 from monitor.model.turns import Turn
 from monitor.ports import Decoder
@@ -49,7 +50,8 @@ def tick(
     """Assemble the traces that are due and return how many turns were written.
 
     A trace that cannot be assembled for a fault of ours loses its turns, counts as unread with reason `internal`, and
-    is not tried again before something new arrives for it.
+    is not tried again before something new arrives for it; one whose dialect from another distribution fails likewise,
+    with reason `dialect_failed:<name>`.
 
     Raises:
         StoreUnavailable: the database cannot be read or written; nothing of the current batch was kept.
@@ -97,11 +99,14 @@ class _Assembler:
         try:
             trace = join(trace_id, [self._decode(stored.fragment) for stored in ordered])
             return read_trace(trace, self._rules, through=through)
+        except PluginFailed as error:
+            reason = f"{error.kind}_failed:{error.name}"
         except Exception as error:  # noqa: BLE001 -- one trace must not stop the others; it is counted and marked
             at = traceback.extract_tb(error.__traceback__)[-1]
             log.error("trace %s lost: %s in %s:%s", trace_id, type(error).__name__, at.filename, at.lineno)  # noqa: TRY400 -- the message of a foreign error may hold user text
-            lost = {"internal": sum(stored.fragment.count for stored in fragments)}
-            return TraceTurns(assembly=Assembly(trace_id=trace_id, through=through, turns=(), unread=lost))
+            reason = "internal"
+        lost = {reason: sum(stored.fragment.count for stored in fragments)}
+        return TraceTurns(assembly=Assembly(trace_id=trace_id, through=through, turns=(), unread=lost))
 
     def _neighbours(self, batch: Sequence[TraceTurns]) -> Iterator[str]:
         """Traces in the store that may describe a call of the batch, or be described by one."""

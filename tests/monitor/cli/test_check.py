@@ -28,7 +28,7 @@ def store(path: Path) -> Mapping[str, str]:
 def test_parts_are_in_the_order_in_which_data_flows(tmp_path: Path) -> None:
     """Whoever reads from the top finds the first thing that is wrong first."""
     parts = list(checked(store=store(tmp_path / "shop.db")))
-    assert ["installation", "collectors", "store", "metrics", "judge", "channels", "grafana"] == parts
+    assert ["installation", "collectors", "dialects", "store", "metrics", "judge", "channels", "grafana"] == parts
 
 
 def test_new_store_is_not_made(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_one_broken_part_keeps_no_other_from_being_looked_at(tmp_path: Path) -> 
         channels=[{"kind": "webhook", "url": f"{NOBODY}/s3cr3t"}],
         grafana={"url": NOBODY, "token": "s3cr3t", "timeout": "2s"},
     )
-    expected = {"installation": True, "collectors": False, "store": False, "metrics": True}
+    expected = {"installation": True, "collectors": False, "dialects": True, "store": False, "metrics": True}
     expected |= {"judge": False, "channels": False, "grafana": False}
     assert expected == {name: part.ok for name, part in found.items()}
     assert "s3cr3t" not in str(found)

@@ -16,6 +16,7 @@ from monitor.model.turns import Turn
 from monitor.payloads.otlp.fragments import decode_otlp, split_otlp
 from monitor.ports import Dialect
 from monitor.runtime.build import load_dialects
+from monitor.runtime.isolation import PluginFailures
 from monitor.settings.tree import Settings
 
 BEGAN = 1_767_225_600_000_000_000
@@ -115,5 +116,5 @@ def test_t08_configured(dialects: tuple[Dialect, ...], shared: Path) -> None:
 def test_settings() -> None:
     """Named fields put their reader before all conventions; without them there is none."""
     named = Settings.model_validate({"assemble": {"fields": {"query": ["shop.q"]}}})
-    assert "configured" == load_dialects(named)[0].name
-    assert "configured" not in {dialect.name for dialect in load_dialects(Settings())}
+    assert "configured" == load_dialects(named, PluginFailures())[0].name
+    assert "configured" not in {dialect.name for dialect in load_dialects(Settings(), PluginFailures())}

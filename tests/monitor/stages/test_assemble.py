@@ -15,9 +15,10 @@ import pytest
 
 from monitor.assembly.rules import reading_rules
 from monitor.assembly.trace_turns import read_trace
-from monitor.model.spans import Decoded, Fragment, Span, Trace
+from monitor.model.spans import Decoded, Fragment, Role, Span, Step, Trace
 from monitor.model.turns import Turn
 from monitor.ports import Dialect
+from monitor.runtime.isolation import PluginFailures, guarded_dialect
 from monitor.settings.tree import AssembleSettings
 from monitor.stages.assemble import tick
 from monitor.store.sql_store import SqlStore, open_store
@@ -137,6 +138,38 @@ def test_a_trace_that_cannot_be_assembled(
 
     assert ([1, 0], 0) == (counts, feed.store.backlog().fragments)
     assert ("KeyError" in caplog.text, "password" in caplog.text) == (True, False)
+
+
+def test_a_dialect_of_another_distribution_that_fails(
+    feed: Feed, make: Make, dialects: tuple[Dialect, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It costs its own traces, whose reason names it, and is counted; the others go on, and the log quotes nothing."""
+
+    class Faulty:
+        name = "faulty"
+        priority = 0
+
+        def claims(self, span: Span) -> bool:
+            return span.name == "poison"
+
+        def role(self, span: Span) -> Role:
+            raise KeyError(span.attributes["secret"])
+
+        def read(self, span: Span) -> Step:
+            return Step(span=span, role=Role.LLM, dialect=self.name)
+
+    failures = PluginFailures()
+    feed.dialects = (*dialects, guarded_dialect(Faulty(), failures))
+    feed.deliver(of_trace(make.chain(1, "Why?", "So."), 1))
+    for number in (2, 3):
+        feed.deliver(of_trace(make.span(1, {"secret": "my password"}, name="poison"), number))
+    with caplog.at_level(logging.ERROR):
+        assert 1 == feed.tick()
+
+    lost = [dict(trace.unread) for trace in feed.store.assembled(since=NOW, limit=9) if trace.unread]
+    assert [{"dialect_failed:faulty": 3}] * 2 == lost
+    assert [2] == [gauge.value for gauge in failures.counters()]
+    assert (["ERROR"], False) == ([record.levelname for record in caplog.records], "password" in caplog.text)
 
 
 def test_users_are_hashed(feed: Feed, make: Make) -> None:
