@@ -15,7 +15,15 @@ from kafka.coordinator.assignors.cooperative_sticky import (
     CooperativeStickyAssignor,
 )
 
-from collectors.kafka.client_types import Answer, AsyncConsumerRebalanceListener, Client, Consumer, Producer, errors
+from collectors.kafka.client_types import (
+    Answer,
+    AsyncConsumerRebalanceListener,
+    Client,
+    Consumer,
+    MemberState,
+    Producer,
+    errors,
+)
 from collectors.kafka.settings import Config, Sasl, Tls
 from monitor.errors import ConfigError
 from monitor.settings.tree import secret
@@ -31,7 +39,6 @@ _FETCH_WAIT = timedelta(milliseconds=250)
 """For records; the broker answers nothing else on the connection meanwhile, such as how far its partitions reach."""
 _FETCH_BYTES = 16 * 1024 * 1024
 """Of compressed records that one broker sends at once; kafka-python's own 50 MB may unpack to ten times that."""
-_REBALANCING = "<rebalancing>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +114,7 @@ class Connection:
         Then kafka-python reads on, at full speed even when there is nothing to read, without heartbeats, and unable to
         commit, while the partitions go to others.
         """
-        return self.consumer.group_metadata().state == _REBALANCING
+        return self.consumer.group_metadata().state == MemberState.REBALANCING
 
 
 @contextmanager
@@ -117,12 +124,12 @@ def consumer(config: Config, security: Security) -> Iterator[Connection]:
     Raises:
         KafkaError: no broker answers, or none lets us in.
     """
-    with _clients() as client:
+    with _closing_clients() as clients:
         session_ms = _ms(config.session_timeout)
         opened = cast(
             "Consumer",
             KafkaConsumer(
-                kafka_client=client,
+                kafka_client=clients,
                 group_id=config.group_id,
                 enable_auto_commit=False,
                 # What retention deleted before it was read cannot be had; `start_from` is for new partitions.
@@ -142,7 +149,7 @@ def consumer(config: Config, security: Security) -> Iterator[Connection]:
             ),
         )
         try:
-            yield Connection(opened, client.made[-1])
+            yield Connection(opened, clients.opened[-1])
         finally:
             with suppress(errors.KafkaError):
                 opened.close(autocommit=False, timeout_ms=_ms(_CLOSE))
@@ -155,11 +162,11 @@ def producer(config: Config, security: Security) -> Iterator[Producer]:
     Raises:
         KafkaError: as `consumer`.
     """
-    with _clients() as client:
+    with _closing_clients() as clients:
         opened = cast(
             "Producer",
             KafkaProducer(
-                kafka_client=client,
+                kafka_client=clients,
                 acks="all",
                 # Needs no permission beyond writing; a copy may come twice.
                 enable_idempotence=False,
@@ -185,30 +192,30 @@ class _Clients:
     """
 
     def __init__(self) -> None:
-        self.made: list[Client] = []
+        self.opened: list[Client] = []
 
     def __call__(self, **options: object) -> Client:
         make = cast("Callable[..., Client]", KafkaConsumer.DEFAULT_CONFIG["kafka_client"])
         client = make(**options)
         client.cluster.config["allow_auto_create_topics"] = False
-        self.made.append(client)
+        self.opened.append(client)
         return client
 
 
 @contextmanager
-def _clients() -> Iterator[_Clients]:
+def _closing_clients() -> Iterator[_Clients]:
     clients = _Clients()
     try:
         yield clients
     finally:
-        for client in clients.made:
+        for client in clients.opened:
             client.close()
 
 
 def _succeeds(answer: Answer, timeout: timedelta) -> bool:
-    came = threading.Event()
-    answer.add_both(lambda _: came.set())
-    return came.wait(timeout.total_seconds()) and answer.succeeded()
+    arrived = threading.Event()
+    answer.add_both(lambda _: arrived.set())
+    return arrived.wait(timeout.total_seconds()) and answer.succeeded()
 
 
 def _shared(config: Config, security: Security) -> dict[str, object]:

@@ -23,16 +23,24 @@ if TYPE_CHECKING:
         leader_epoch: int
 
     class AsyncConsumerRebalanceListener:
-        """Told of every change of the assignment, in kafka-python's own event loop, while `poll` or `close` waits."""
+        """Learns of every change of the assignment, in kafka-python's own event loop, while `poll` or `close` waits."""
+
+    class MemberState:
+        """Where a member of a group can stand."""
+
+        REBALANCING: str
+        STABLE: str
 
 else:
     from kafka import AsyncConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
+    from kafka.structs import MemberState
 
 __all__ = (
     "AsyncConsumerRebalanceListener",
     "Client",
     "Cluster",
     "Consumer",
+    "MemberState",
     "OffsetAndMetadata",
     "Producer",
     "Record",
@@ -56,8 +64,8 @@ class Record(Protocol):
     headers: Sequence[tuple[str, bytes | None]]
 
 
-class Found(Protocol):
-    """An offset looked up by time."""
+class OffsetAtTime(Protocol):
+    """The first record at or after a time."""
 
     offset: int
 
@@ -66,7 +74,7 @@ class GroupMetadata(Protocol):
     """Where the client stands in its group."""
 
     state: str
-    """`<stable>` for a member, else `<unjoined>` or `<rebalancing>`."""
+    """One of `MemberState`'s."""
 
 
 class Consumer(Protocol):
@@ -110,7 +118,7 @@ class Consumer(Protocol):
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: int
-    ) -> Mapping[TopicPartition, Found | None]:
+    ) -> Mapping[TopicPartition, OffsetAtTime | None]:
         """Ask for the first record of each partition at or after a Unix time in milliseconds."""
 
     def group_metadata(self) -> GroupMetadata:
@@ -121,7 +129,7 @@ class Consumer(Protocol):
 
 
 class Answer(Protocol):
-    """Something that a broker will answer."""
+    """What a broker will answer."""
 
     def add_both(self, called: Callable[[object], None], /) -> None:
         """Call when the answer is there, or will not come."""

@@ -61,7 +61,7 @@ class Kafka:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._shutdown.ask(_GRACE)
+        self._shutdown.request(_GRACE)
         await asyncio.to_thread(self._thread.join, (_GRACE + _CLOSING).total_seconds())
         if self._thread.is_alive():
             _log.warning("kafka: the client did not end within %s; what it read last is read again", _GRACE + _CLOSING)

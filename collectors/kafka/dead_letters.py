@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from collectors.kafka.client_types import Producer, Record, Sent, errors
+from collectors.kafka.failures import absence_reason
 from collectors.kafka.status import Status
 from monitor.errors import Permanent, Retryable
 
@@ -48,28 +49,28 @@ class DeadLetters:
         """
         if self.missing:
             for _ in unreadable:
-                self._status.copied(done=False)
+                self._status.count_dead_letter(done=False)
             return
         try:
             if self._producer is None:
                 self._producer = self._closing.enter_context(self._open())
-            sent = [self._send(self._producer, one) for one in unreadable]
-            copied = [one is not None and self._acknowledged(one) for one in sent]
+            copies = [self._send(self._producer, record) for record in unreadable]
+            copied = [copy is not None and self._acknowledged(copy) for copy in copies]
         except errors.RetriableError as error:
             self.close()
             raise Retryable(f"copying to {self.topic}: {type(error).__name__}") from None
-        for one in copied:
-            self._status.copied(done=one)
+        for done in copied:
+            self._status.count_dead_letter(done=done)
         if all(copied):
-            self._status.pass_over("dead_letter")
+            self._status.clear("dead_letter")
 
-    def look(self, names: Collection[str]) -> None:
+    def check_topic(self, names: Collection[str]) -> None:
         """Note whether the topic is one of `names`, the topics there are."""
         self.missing = self.topic not in names
         if self.missing:
-            self._status.stand("dead_letter", f"no topic {self.topic}, or none that we may see")
+            self._status.report("dead_letter", absence_reason([self.topic]))
         else:
-            self._status.pass_over("dead_letter")
+            self._status.clear("dead_letter")
 
     def close(self) -> None:
         """Close the producer."""
@@ -78,10 +79,10 @@ class DeadLetters:
 
     def _send(self, producer: Producer, unreadable: Unreadable) -> Sent | None:
         record = unreadable.record
-        about = (unreadable.error.reason, record.topic, record.partition, record.offset)
+        origin = (unreadable.error.reason, record.topic, record.partition, record.offset)
         # kafka-python reads headers without a value, but does not write them.
         headers = [(name, value or b"") for name, value in record.headers]
-        headers += [(name, str(value).encode()) for name, value in zip(_HEADERS, about, strict=True)]
+        headers += [(name, str(value).encode()) for name, value in zip(_HEADERS, origin, strict=True)]
         try:
             return producer.send(self.topic, value=record.value, key=record.key, headers=headers)
         except errors.RetriableError:
@@ -101,4 +102,4 @@ class DeadLetters:
         return True
 
     def _refused(self, error: Exception) -> None:
-        self._status.stand("dead_letter", f"a record could not be copied to {self.topic}: {type(error).__name__}")
+        self._status.report("dead_letter", f"a record could not be copied to {self.topic}: {type(error).__name__}")

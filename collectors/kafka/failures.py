@@ -29,18 +29,18 @@ _DEFAULT_PORT = 9092
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class Failure:
     """Why a consumer had to be closed, or could not be opened."""
 
     problem: str
     """`access`, `codec`, `records` or `client`."""
     reason: str
     retry_after: timedelta
-    """How long to wait at least before the cluster is entered again."""
+    """How long to wait at least before another consumer is opened."""
 
 
 class ReopenError(Exception):
-    """The cluster must be entered anew, at once: the topics changed, or it has been silent for too long."""
+    """The consumer must be closed and another one opened at once; the message says why."""
 
 
 def missing_codecs() -> dict[str, str]:
@@ -48,7 +48,7 @@ def missing_codecs() -> dict[str, str]:
     return {name: package for name, present, package in _CODECS if not present()}
 
 
-def trouble(error: Exception) -> Trouble | None:
+def failure_of(error: Exception) -> Failure | None:
     """Return what `error`, raised by a consumer or while opening one, means; None when the cluster does not answer."""
     name = type(error).__name__
     if isinstance(error, errors.UnsupportedCodecError):
@@ -56,28 +56,35 @@ def trouble(error: Exception) -> Trouble | None:
         reason = (
             f"compressed records cannot be read ({', '.join(needed) or 'unknown codec'}); install rag-monitor[kafka]"
         )
-        return Trouble(problem="codec", reason=reason, retry_after=_LATER)
+        return Failure(problem="codec", reason=reason, retry_after=_LATER)
     if isinstance(error, errors.CorruptRecordError):
-        return Trouble(problem="records", reason="a batch of records fails its checksum", retry_after=_LATER)
+        return Failure(problem="records", reason="the checksum of a batch of records is wrong", retry_after=_LATER)
     if isinstance(error, _ACCESS):
-        return Trouble(problem="access", reason=f"the cluster refuses us: {name}", retry_after=_SOON)
+        return Failure(problem="access", reason=f"the cluster denies access: {name}", retry_after=_SOON)
     if isinstance(error, errors.RetriableError):
         return None
-    return Trouble(problem="client", reason=name, retry_after=_AT_ONCE)
+    return Failure(problem="client", reason=name, retry_after=_AT_ONCE)
 
 
-def knock(servers: Sequence[str], context: ssl.SSLContext | None) -> str | None:
+def absence_reason(topics: Sequence[str]) -> str:
+    """Return what is wrong when the cluster names none of `topics`."""
+    if len(topics) == 1:
+        return f"topic {topics[0]} does not exist, or the user has no right to see it"
+    return f"topics {', '.join(topics)} do not exist, or the user has no right to see them"
+
+
+def unreachable_reason(servers: Sequence[str], context: ssl.SSLContext | None) -> str | None:
     """Return why none of `servers` can be connected to, as the first one fails; None as soon as one can."""
-    whys = []
+    reasons = []
     for server in servers:
-        why = _connect(server, context)
-        if why is None:
+        reason = _connection_error(server, context)
+        if reason is None:
             return None
-        whys.append(why)
-    return whys[0]
+        reasons.append(reason)
+    return reasons[0]
 
 
-def _connect(server: str, context: ssl.SSLContext | None) -> str | None:
+def _connection_error(server: str, context: ssl.SSLContext | None) -> str | None:
     host, _, port = server.rpartition(":")
     if not port.isdecimal():
         host, port = server, str(_DEFAULT_PORT)
@@ -87,11 +94,11 @@ def _connect(server: str, context: ssl.SSLContext | None) -> str | None:
             if context is not None:
                 context.wrap_socket(connection, server_hostname=host).close()
     except ssl.SSLCertVerificationError as error:
-        return f"its certificate is refused: {error.verify_message}"
+        return f"the certificate of the broker is not trusted: {error.verify_message}"
     except ssl.SSLError as error:
-        return f"no TLS: {error.reason}"
+        return f"the TLS handshake failed: {error.reason}"
     except TimeoutError:
-        return "connecting timed out"
+        return "the connection timed out"
     except OSError as error:
         return error.strerror or type(error).__name__
     return None

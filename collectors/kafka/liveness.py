@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from collectors.kafka.client import Connection
-from collectors.kafka.client_types import TopicPartition, errors
+from collectors.kafka.client_types import MemberState, TopicPartition, errors
 from collectors.kafka.failures import ReopenError
 from collectors.kafka.offsets import Offsets
 from collectors.kafka.settings import Config
@@ -18,10 +18,8 @@ from collectors.kafka.status import Status
 PATIENCE = timedelta(seconds=2)
 """For one answer, while nothing else is done."""
 
-_MEMBER = "<stable>"
 
-
-class Lookout:
+class Liveness:
     """Looks up lag, membership and topics every `check_every`.
 
     Args:
@@ -30,7 +28,7 @@ class Lookout:
         topics: that were there when it was opened.
         absent: that were not.
         offsets: how far they are durable.
-        status: what is told of it.
+        status: learns what comes out.
     """
 
     def __init__(
@@ -49,14 +47,14 @@ class Lookout:
         self._every = config.check_every.total_seconds()
         self._next = time.monotonic() + self._every
         self._member_at = time.monotonic()
-        self.looked = False
+        self.answered = False
         """Whether the cluster has answered since the consumer was opened."""
 
     def due(self) -> bool:
-        """Return whether `check_every` has passed since the last look."""
+        """Return whether `check_every` has passed since the last check."""
         return time.monotonic() >= self._next
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Ask the partitions' leaders and the group's coordinator.
 
         Raises:
@@ -74,10 +72,10 @@ class Lookout:
         except errors.RetriableError:
             self._unanswered()
         else:
-            self.looked = True
-            self._status.answered()
-            self._status.settled()
-            self._status.lagged(self._lag({partition: ends[partition] for partition in assigned}))
+            self.answered = True
+            self._status.note_answer()
+            self._status.note_recovery()
+            self._status.set_lag(self._lag({partition: ends[partition] for partition in assigned}))
             self._membership(consumer.group_metadata().state)
         finally:
             self._next = time.monotonic() + self._every
@@ -96,24 +94,25 @@ class Lookout:
         if self._absent or any(known(topic) is None for topic in self._topics):
             names = self._connection.topics(PATIENCE)
             if self._absent.intersection(names):
-                raise ReopenError("a topic that was absent is there")
+                raise ReopenError("a topic that was missing exists now")
             self._raise_if_gone(names)
 
     def _raise_if_gone(self, names: Collection[str]) -> None:
         if set(self._topics).difference(names):
-            raise ReopenError("a topic is gone")
+            raise ReopenError("a topic was deleted")
 
     def _unanswered(self) -> None:
         """Tell a silent cluster from a topic that was deleted, which is waited for alike."""
         with suppress(errors.RetriableError):
             self._raise_if_gone(self._connection.topics(PATIENCE))
-        if self._status.silent(", ".join(self._config.bootstrap_servers)) > self._config.reopen_after:
-            raise ReopenError("the cluster is silent")
+        if self._status.note_silence(", ".join(self._config.bootstrap_servers)) > self._config.reopen_after:
+            raise ReopenError("the cluster does not answer")
 
     def _membership(self, state: str) -> None:
         now = time.monotonic()
-        if state == _MEMBER:
+        if state == MemberState.STABLE:
             self._member_at = now
-            self._status.pass_over("group")
+            self._status.clear("group")
         elif now - self._member_at > self._config.session_timeout.total_seconds():
-            self._status.stand("group", f"no member of {self._config.group_id} for over {self._config.session_timeout}")
+            limit = f"{self._config.session_timeout.total_seconds():g} s"
+            self._status.report("group", f"not a member of the group {self._config.group_id} for more than {limit}")

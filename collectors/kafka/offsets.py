@@ -81,10 +81,10 @@ class Rebalances(AsyncConsumerRebalanceListener):
             try:
                 await self._consumer.commit_async(offsets)
             except errors.KafkaError as error:
-                self._status.not_committed(error)
+                self._status.count_failed_commit(error)
             else:
                 self._offsets.committed(offsets)
-                self._status.committed()
+                self._status.count_commit()
         await self.on_partitions_lost(revoked)
 
     async def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:

@@ -35,7 +35,7 @@ _BOTH: tuple[OtlpSignal, OtlpSignal] = ("traces", "logs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class RecordContent:
     """What one record holds."""
 
     outcome: Outcome
@@ -47,7 +47,7 @@ class Reading:
     """Log records without a trace context."""
 
 
-def read(record: Record, topic: Topic, *, max_record: int, now: datetime) -> Reading:
+def content_of(record: Record, topic: Topic, *, max_record: int, now: datetime) -> RecordContent:
     """Return what `record` holds.
 
     Args:
@@ -61,43 +61,45 @@ def read(record: Record, topic: Topic, *, max_record: int, now: datetime) -> Rea
     """
     body = record.value
     if body is None:
-        return Reading(outcome="tombstone")
+        return RecordContent(outcome="tombstone")
     if len(body) > max_record:
         raise Rejected(f"{len(body)} bytes are more than max_record, {max_record}", reason="too_large")
     if topic.encoding == "turns":
-        return _turn(record, body, topic, now=now)
+        return _turn_content(record, body, topic, now=now)
     signals = _BOTH if topic.signal == "auto" else (topic.signal,)
     if topic.encoding != "auto":
         wire: _Wire = "protobuf" if topic.encoding == "otlp_proto" else "json"
-        return _reading(_split(body, signals, wire, now=now), body)
+        return _otlp_content(_split(body, signals, wire, now=now), body)
     declared = _declared(record.headers)
     looks_json = body.removeprefix(_BOM).lstrip()[:1] in {b"{", b"["}
     # Protobuf's field 1 is a newline, with which JSON may start too.
     if declared == "json" or (declared is None and looks_json and body[:1] != b"\n"):
-        return _json(record, body, topic, signals, now=now)
+        return _json_content(record, body, topic, signals, now=now)
     try:
-        return _reading(_split(body, signals, "protobuf", now=now), body)
+        return _otlp_content(_split(body, signals, "protobuf", now=now), body)
     except MalformedPayload:
         if declared is not None or not looks_json:
             raise
-    return _json(record, body, topic, signals, now=now)
+    return _json_content(record, body, topic, signals, now=now)
 
 
-def _json(record: Record, body: bytes, topic: Topic, signals: Sequence[OtlpSignal], *, now: datetime) -> Reading:
+def _json_content(
+    record: Record, body: bytes, topic: Topic, signals: Sequence[OtlpSignal], *, now: datetime
+) -> RecordContent:
     try:
-        return _reading(_split(body, signals, "json", now=now), body)
+        return _otlp_content(_split(body, signals, "json", now=now), body)
     except MalformedPayload as error:
         if error.reason != "not_otlp" or topic.signal != "auto":
             raise
     try:
-        return _turn(record, body, topic, now=now)
+        return _turn_content(record, body, topic, now=now)
     except MalformedPayload as error:
         if error.reason not in {"no_turn", "not_object"}:
             raise
     raise MalformedPayload("JSON that is neither OTLP traces or logs nor a turn", reason="unknown_json")
 
 
-def _turn(record: Record, body: bytes, topic: Topic, *, now: datetime) -> Reading:
+def _turn_content(record: Record, body: bytes, topic: Topic, *, now: datetime) -> RecordContent:
     stamped = EPOCH + timedelta(milliseconds=record.timestamp) if record.timestamp > 0 else now
     fragment = turn_fragment(
         body.removeprefix(_BOM),
@@ -106,30 +108,30 @@ def _turn(record: Record, body: bytes, topic: Topic, *, now: datetime) -> Readin
         app=topic.app or record.topic,
         received_at=min(stamped, now),
     )
-    return Reading(outcome="accepted", fragments=(fragment,))
+    return RecordContent(outcome="accepted", fragments=(fragment,))
 
 
 def _split(body: bytes, signals: Sequence[OtlpSignal], wire: _Wire, *, now: datetime) -> Split:
     """Return the body as the first of `signals` under which something in it can be kept, else as what is harmless."""
-    found: dict[OtlpSignal, Split] = {}
-    complaints: list[MalformedPayload] = []
+    splits: dict[OtlpSignal, Split] = {}
+    refusals: list[MalformedPayload] = []
     for signal in signals:
         try:
-            found[signal] = split = split_otlp(body, signal, received_at=now, encoding=wire)
+            splits[signal] = split = split_otlp(body, signal, received_at=now, encoding=wire)
         except MalformedPayload as error:
-            complaints.append(error)
+            refusals.append(error)
         else:
             if split.accepted:
                 return split
-    logs = found.get("logs")
+    logs = splits.get("logs")
     ignored = logs is not None and logs.ignored > 0
     if logs is not None and ignored and (wire == "json" or len(signals) == 1 or _dated(body)):
         return logs
-    if any(split.rejected for split in found.values()):
+    if any(split.rejected for split in splits.values()):
         raise MalformedPayload("not one of its records has the ids it needs", reason="no_valid_records")
-    if ignored or not found:
-        raise complaints[0]
-    return next(iter(found.values()))
+    if ignored or not splits:
+        raise refusals[0]
+    return next(iter(splits.values()))
 
 
 def _dated(body: bytes) -> bool:
@@ -142,13 +144,15 @@ def _dated(body: bytes) -> bool:
     return any(log.time_unix_nano or log.observed_time_unix_nano for log in records)
 
 
-def _reading(split: Split, body: bytes) -> Reading:
+def _otlp_content(split: Split, body: bytes) -> RecordContent:
     if split.accepted or split.ignored:
-        return Reading(outcome="accepted", fragments=split.fragments, rejected=split.reasons, ignored=split.ignored)
+        return RecordContent(
+            outcome="accepted", fragments=split.fragments, rejected=split.reasons, ignored=split.ignored
+        )
     if body.removeprefix(_BOM).lstrip()[:1] == b"[":
         # OTLP has no bare arrays; one is taken for OTLP only if there is some in it.
         raise MalformedPayload("a JSON array without an OTLP record", reason="unknown_json")
-    return Reading(outcome="empty")
+    return RecordContent(outcome="empty")
 
 
 def _declared(headers: Sequence[tuple[str, bytes | None]]) -> _Wire | None:

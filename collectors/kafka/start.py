@@ -8,7 +8,7 @@ from collectors.kafka.client_types import Consumer, TopicPartition
 from monitor.model.spans import EPOCH
 
 
-def beginning(consumer: Consumer, partition: TopicPartition, *, since: datetime, patience: timedelta) -> int | None:
+def start_offset(consumer: Consumer, partition: TopicPartition, *, since: datetime, patience: timedelta) -> int | None:
     """Return the offset of the first record from `since` on, or the end if there is none; None if the group has begun.
 
     Raises:
@@ -20,5 +20,5 @@ def beginning(consumer: Consumer, partition: TopicPartition, *, since: datetime,
     # The end comes first: what is written between the two questions must not be passed over.
     end = consumer.end_offsets([partition], timeout_ms=timeout_ms)[partition]
     since_ms = (since - EPOCH) // timedelta(milliseconds=1)
-    found = consumer.offsets_for_times({partition: since_ms}, timeout_ms=timeout_ms)[partition]
-    return end if found is None else found.offset
+    first = consumer.offsets_for_times({partition: since_ms}, timeout_ms=timeout_ms)[partition]
+    return end if first is None else first.offset

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from collectors.kafka.record import Reading
+from collectors.kafka.record import RecordContent
 from monitor.errors import Permanent
 from monitor.ports import Clock
 from monitor.text.timestamps import rfc3339
@@ -71,7 +71,7 @@ class _Counts:
 
 
 class Status:
-    """Counts, and the problems that stand, each of which is logged when it comes and when it goes.
+    """Counts, and the problems that exist now; each is logged when it begins and when it ends.
 
     Args:
         clock: for the times that people read.
@@ -86,121 +86,123 @@ class Status:
         self._answered, self._answered_at = monotonic(), clock()
         self._alive: float | None = None
         self._unreadable = 0
-        self._unreadable_told = float("-inf")
+        self._unreadable_logged_at = float("-inf")
         self._problems["broker"] = "not connected yet"
 
-    def alive(self) -> None:
+    def note_alive(self) -> None:
         """Note that the thread is in its own code; it must say so more often than once a minute."""
         self._alive = self._monotonic()
 
-    def ended(self) -> None:
+    def note_end(self) -> None:
         """Note that the thread has ended as it should."""
         self._alive = None
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         """Note that the cluster answered."""
         self._answered, self._answered_at = self._monotonic(), self._clock()
-        self.pass_over("broker")
+        self.clear("broker")
 
-    def silent(self, servers: str, why: str = "") -> timedelta:
+    def note_silence(self, servers: str, why: str = "") -> timedelta:
         """Note that `servers` did not answer; return for how long now."""
         since = rfc3339(self._answered_at.replace(microsecond=0))
-        self.stand("broker", f"no answer from {servers} since {since}{': ' if why else ''}{why}")
+        self.report("broker", f"no answer from {servers} since {since}{': ' if why else ''}{why}")
         return self._silent_for()
 
-    def settled(self) -> None:
-        """Note that a consumer has worked for a while: what closed the one before it is over."""
+    def note_recovery(self) -> None:
+        """Note that a consumer has worked for a while: what closed the one before it is solved."""
         for problem in ("access", "codec", "records", "client"):
-            self.pass_over(problem)
+            self.clear(problem)
 
-    def stand(self, problem: str, reason: str) -> None:
-        """Have `health` say so until `pass_over`; logged if it is news."""
+    def report(self, problem: str, reason: str) -> None:
+        """Have `health` name the problem until `clear`; logged if the reason is a new one."""
         with self._lock:
             news = self._problems.get(problem) != reason
             self._problems[problem] = reason
         if news:
             _log.warning("kafka: %s: %s", problem, reason)
 
-    def pass_over(self, problem: str) -> None:
-        """Take `problem` back, if it stands."""
+    def clear(self, problem: str) -> None:
+        """End `problem`, if it exists."""
         with self._lock:
-            stood = self._problems.pop(problem, None)
-        if stood is not None:
-            _log.info("kafka: %s: all well", problem)
+            reason = self._problems.pop(problem, None)
+        if reason is not None:
+            _log.info("kafka: %s: solved", problem)
 
-    def opened(self) -> None:
+    def count_opening(self) -> None:
         """Count an entry into the cluster."""
         with self._lock:
             self._counts.opened += 1
 
-    def failed(self, problem: str) -> None:
+    def count_failure(self, problem: str) -> None:
         """Count a consumer closed because of an error."""
         with self._lock:
             self._counts.failures[problem] += 1
             self._counts.partitions = 0
 
-    def assigned(self, partitions: int) -> None:
+    def set_partitions(self, partitions: int) -> None:
         """Note how many partitions are ours."""
         with self._lock:
             self._counts.partitions = partitions
 
-    def lagged(self, lag: Mapping[str, int]) -> None:
+    def set_lag(self, lag: Mapping[str, int]) -> None:
         """Note the lag by topic."""
         with self._lock:
             self._counts.lag = dict(lag)
 
-    def kept(self, reading: Reading, *, size: int) -> None:
+    def count_record(self, content: RecordContent, *, size: int) -> None:
         """Count a record that is durable, or of which there is nothing to keep."""
         with self._lock:
             counts = self._counts
-            counts.records[reading.outcome] += 1
+            counts.records[content.outcome] += 1
             counts.record_bytes += size
-            counts.rejected.update(reading.rejected)
-            if reading.ignored:
-                counts.ignored["log_records"] += reading.ignored
+            counts.rejected.update(content.rejected)
+            if content.ignored:
+                counts.ignored["log_records"] += content.ignored
 
-    def unreadable(self, error: Permanent, where: str, *, size: int) -> None:
+    def count_unreadable(self, error: Permanent, where: str, *, size: int) -> None:
         """Count a record of which nothing could be kept, and log it unless that was done within a minute."""
         with self._lock:
             self._counts.records[error.reason] += 1
             self._counts.record_bytes += size
             self._unreadable += 1
             now = self._monotonic()
-            if now - self._unreadable_told < _QUIET.total_seconds():
+            if now - self._unreadable_logged_at < _QUIET.total_seconds():
                 return
-            count, self._unreadable, self._unreadable_told = self._unreadable, 0, now
+            count, self._unreadable, self._unreadable_logged_at = self._unreadable, 0, now
         _log.warning("kafka: %d unreadable records skipped, the last at %s: %s (%s)", count, where, error, error.reason)
 
-    def copied(self, *, done: bool) -> None:
+    def count_dead_letter(self, *, done: bool) -> None:
         """Count a record that was copied to the dead letters, or could not be."""
         with self._lock:
             self._counts.dead_letters["copied" if done else "not_copied"] += 1
 
-    def refused(self) -> None:
+    def count_refusal(self) -> None:
         """Count a batch that the sink could not take."""
         with self._lock:
             self._counts.refusals += 1
 
-    def committed(self) -> None:
+    def count_commit(self) -> None:
         """Count a commit."""
         with self._lock:
             self._counts.commits["committed"] += 1
-        self.pass_over("commit")
+        self.clear("commit")
 
-    def not_committed(self, error: Exception) -> None:
+    def count_failed_commit(self, error: Exception) -> None:
         """Count a commit that failed."""
         reason = type(error).__name__
         with self._lock:
             self._counts.commits[reason] += 1
-        self.stand("commit", f"offsets cannot be committed: {reason}")
+        self.report("commit", f"offsets cannot be committed: {reason}")
 
     def health(self) -> Mapping[str, str]:
-        """Return the problems that stand, with their reasons."""
+        """Return the problems that exist now, with their reasons."""
         with self._lock:
             problems = dict(self._problems)
         alive = self._alive
         if alive is not None and self._monotonic() - alive > _STUCK.total_seconds():
-            problems["client"] = f"the Kafka client has not come back for {_STUCK.total_seconds():g} s; restart"
+            problems["client"] = (
+                f"the Kafka client library has not returned for {_STUCK.total_seconds():g} s; restart the monitor"
+            )
         return problems
 
     def stats(self) -> KafkaStats:
@@ -226,6 +228,6 @@ class Status:
         return timedelta(seconds=self._monotonic() - self._answered)
 
 
-def place(topic: str, partition: int, offset: int) -> str:
+def position_text(topic: str, partition: int, offset: int) -> str:
     """Return where a record lies, for a log line."""
     return f"{topic}, partition {partition}, offset {offset}"

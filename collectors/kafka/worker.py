@@ -10,7 +10,14 @@ from collectors.kafka import client
 from collectors.kafka.client import Connection, Security
 from collectors.kafka.client_types import errors
 from collectors.kafka.dead_letters import DeadLetters
-from collectors.kafka.failures import ReopenError, Trouble, knock, missing_codecs, trouble
+from collectors.kafka.failures import (
+    Failure,
+    ReopenError,
+    absence_reason,
+    failure_of,
+    missing_codecs,
+    unreachable_reason,
+)
 from collectors.kafka.liveness import PATIENCE
 from collectors.kafka.session import Put, Session
 from collectors.kafka.settings import Config
@@ -25,7 +32,7 @@ _AT_ONCE, _SHORTEST_PAUSE = timedelta(0), timedelta(seconds=1)
 
 
 class Worker:
-    """Reads until asked to end; what goes wrong meanwhile is told by `status`."""
+    """Reads until the shutdown is requested; `status` says what goes wrong meanwhile."""
 
     def __init__(
         self, config: Config, security: Security, *, put: Put, status: Status, shutdown: Shutdown, clock: Clock
@@ -48,50 +55,50 @@ class Worker:
         )
 
     def run(self) -> None:
-        """Return when asked to end."""
+        """Return when the shutdown is requested."""
         if missing := missing_codecs():
             _log.info(
-                "kafka: records compressed with %s cannot be read here; rag-monitor[kafka] can", ", ".join(missing)
+                "kafka: records compressed with %s cannot be read; install rag-monitor[kafka]", ", ".join(missing)
             )
-        while not self._shutdown.asked.is_set():
-            self._status.alive()
-            self._shutdown.asked.wait(self._once().total_seconds())
+        while not self._shutdown.requested.is_set():
+            self._status.note_alive()
+            self._shutdown.requested.wait(self._once().total_seconds())
         if self._dead_letters is not None:
             self._dead_letters.close()
-        self._status.ended()
+        self._status.note_end()
 
     def _once(self) -> timedelta:
-        """Enter the cluster and read until something is wrong; return how long to wait before the next time."""
+        """Open a consumer and read until something is wrong; return how long to wait before the next time."""
         try:
             # kafka-python would try for as long as it may, and then not say what went wrong.
-            if why := knock(self._config.bootstrap_servers, self._security.context):
-                return self._silent(why)
+            if reason := unreachable_reason(self._config.bootstrap_servers, self._security.context):
+                return self._silent(reason)
             with client.consumer(self._config, self._security) as connection:
-                self._status.opened()
+                self._status.count_opening()
                 return self._read(connection)
-        except ReopenError as why:
-            _log.info("kafka: entering the cluster anew: %s", why)
+        except ReopenError as reason:
+            _log.info("kafka: opening another consumer: %s", reason)
             return _AT_ONCE
         except errors.KafkaError as error:
-            found = trouble(error)
-            if found is None:
+            failure = failure_of(error)
+            if failure is None:
                 # kafka-python 3.0.12 does not read the refusal, since the broker hangs up behind it.
                 doubt = "; the user name or the password may be wrong" if self._security.mechanism else ""
-                return self._silent(f"connections are accepted, and then not answered{doubt}")
+                return self._silent(f"brokers accept connections but do not answer{doubt}")
         except Exception as error:  # noqa: BLE001 -- the thread must outlive a fault of kafka-python's or ours
             # Without its text, which may quote a record.
-            _log.error("kafka: reading: %s", type(error).__name__)
-            found = Trouble(problem="client", reason=type(error).__name__, retry_after=timedelta(seconds=1))
-        return self._failed(found)
+            _log.error("kafka: an internal error, reading goes on: %s", type(error).__name__)
+            failure = Failure(problem="client", reason=type(error).__name__, retry_after=timedelta(seconds=1))
+        return self._failed(failure)
 
     def _read(self, connection: Connection) -> timedelta:
         names = connection.topics(PATIENCE)
-        self._status.answered()
+        self._status.note_answer()
         present = tuple(topic for topic in self._config.topics if topic in names)
         absent = [topic for topic in self._config.topics if topic not in names]
-        self._tell_absent(absent)
+        self._report_absent(absent)
         if self._dead_letters is not None:
-            self._dead_letters.look(names)
+            self._dead_letters.check_topic(names)
             absent += [self._dead_letters.topic] if self._dead_letters.missing else []
         if not present:
             return self._config.check_every
@@ -110,24 +117,24 @@ class Worker:
         try:
             session.run()
         finally:
-            if session.lookout.looked:
+            if session.liveness.answered:
                 self._failures = 0
         return _AT_ONCE
 
-    def _tell_absent(self, absent: list[str]) -> None:
+    def _report_absent(self, absent: list[str]) -> None:
         if absent:
-            self._status.stand("topics", f"no topic {', '.join(absent)}, or none that we may see")
+            self._status.report("topics", absence_reason(absent))
         else:
-            self._status.pass_over("topics")
+            self._status.clear("topics")
 
-    def _failed(self, found: Trouble) -> timedelta:
-        self._status.failed(found.problem)
-        self._status.stand(found.problem, found.reason)
-        return max(found.retry_after, self._pause())
+    def _failed(self, failure: Failure) -> timedelta:
+        self._status.count_failure(failure.problem)
+        self._status.report(failure.problem, failure.reason)
+        return max(failure.retry_after, self._pause())
 
-    def _silent(self, why: str) -> timedelta:
-        self._status.failed("broker")
-        self._status.silent(self._servers, why)
+    def _silent(self, reason: str) -> timedelta:
+        self._status.count_failure("broker")
+        self._status.note_silence(self._servers, reason)
         return self._pause()
 
     def _pause(self) -> timedelta:

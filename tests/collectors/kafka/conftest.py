@@ -167,8 +167,8 @@ class Scene:
     def committed(self, topic: str, partition: int = 0) -> int | None:
         """Ask the broker for the offset that the collectors of `topic` have committed."""
         with KafkaConsumer(bootstrap_servers=self.broker.bootstrap, group_id=f"group-{topic}") as consumer:
-            found: int | None = consumer.committed(TopicPartition(topic, partition), timeout_ms=10_000)
-            return found
+            offset: int | None = consumer.committed(TopicPartition(topic, partition), timeout_ms=10_000)
+            return offset
 
     def await_committed(self, topic: str, *offsets: int) -> None:
         """Return when `offsets` are committed of the first partitions of `topic`."""
@@ -196,7 +196,7 @@ class Scene:
         """Return all fragments in the store."""
         traces = self.store.due(quiet_since=_NEVER, open_since=_NEVER, limit=1_000_000)
         stored = self.store.fragments(traces)
-        return [one.fragment for trace in traces for one in stored[trace]]
+        return [row.fragment for trace in traces for row in stored[trace]]
 
     def spans(self) -> list[Span]:
         """Return the spans in the store; one that was stored twice shows twice."""
@@ -212,23 +212,23 @@ class Scene:
 
     def turns(self) -> list[Turn]:
         """Return the turns in the store that came as such."""
-        return [turn for one in self.fragments() if one.signal == "turns" for turn in decode_turns(one).turns]
+        return [turn for part in self.fragments() if part.signal == "turns" for turn in decode_turns(part).turns]
 
 
 @pytest.fixture
 def scene(store: SqlStore, kafka_broker: KafkaBroker, kafka_topic: TopicFactory) -> Iterator[Scene]:
     """The scene; its collectors are stopped at the end."""
-    made = Scene(kafka_broker, kafka_topic, store)
-    with made.running:
-        yield made
+    scene = Scene(kafka_broker, kafka_topic, store)
+    with scene.running:
+        yield scene
 
 
 @pytest.fixture
 def switch(store: SqlStore) -> Iterator[Switch]:
     """The store behind a switch."""
-    made = Switch(store)
-    yield made
-    made.gate.set()
+    switch = Switch(store)
+    yield switch
+    switch.gate.set()
 
 
 @pytest.fixture
@@ -247,13 +247,13 @@ def bodies() -> Callable[[int, int], list[bytes]]:
     """Makes requests of one span each, whose traces are numbered from the first argument on."""
 
     def make(first: int, count: int) -> list[bytes]:
-        made = []
+        requests = []
         for number in range(first, first + count):
             request = ExportTraceServiceRequest()
             span = request.resource_spans.add().scope_spans.add().spans.add()
             span.trace_id, span.span_id, span.name = number.to_bytes(16), number.to_bytes(8), "rag"
             span.start_time_unix_nano, span.end_time_unix_nano = 1_777_888_800_000_000_000, 1_777_888_801_000_000_000
-            made.append(request.SerializeToString())
-        return made
+            requests.append(request.SerializeToString())
+        return requests
 
     return make

@@ -112,7 +112,7 @@ def test_k05_frozen(scene: Scene, bodies: Bodies) -> None:
     scene.broker.freeze()
     wait_until(lambda: "broker" in running.health, "the silence to be noticed", seconds=10)
     wait_until(lambda: running.stats.failures.get("broker"), "an attempt to enter it anew", seconds=30)
-    assert running.health["broker"].endswith("connections are accepted, and then not answered")
+    assert running.health["broker"].endswith("brokers accept connections but do not answer")
     scene.broker.thaw()
     scene.produce(topic, *bodies(21, 20), partition=2)
     running.await_records(40, seconds=30)
@@ -141,7 +141,7 @@ def test_membership_lost_while_held(scene: Scene, bodies: Bodies, switch: Switch
 
 
 def test_commit_fails(scene: Scene, bodies: Bodies, switch: Switch, warned: Callable[[], list[str]]) -> None:
-    """A commit that the cluster does not answer is told, survived and made up for."""
+    """A commit that the cluster does not answer is reported, survived and made up for."""
     topic = scene.topic()
     switch.gate.clear()
     running = scene.start(topic, through=switch, check_every="10s", reopen_after="60s")
@@ -158,12 +158,12 @@ def test_commit_fails(scene: Scene, bodies: Bodies, switch: Switch, warned: Call
 
 
 def test_absent_topic(scene: Scene, bodies: Bodies) -> None:
-    """A topic that is not there is told of and not created; the others are read, and it as well once it is there."""
+    """A topic that is not there is reported and not created; the others are read, and it as well once it is there."""
     topic, late = scene.topic(), "late"
     running = scene.start([late, topic])
     scene.produce(topic, *bodies(1, 1))
     running.await_records(1)
-    assert {"topics": "no topic late, or none that we may see"} == running.health
+    assert {"topics": "topic late does not exist, or the user has no right to see it"} == running.health
     with scene.broker.admin() as admin:
         assert late not in admin.list_topics()
     scene.broker.create_topic(late, partitions=1, configuration={})
@@ -182,7 +182,7 @@ def test_only_absent_topics(scene: Scene) -> None:
     """With no topic to read at all, the collector looks for one now and then."""
     running = scene.start("never-there")
     wait_until(lambda: running.stats.opened >= 3, "three looks", seconds=15)
-    assert {"topics": "no topic never-there, or none that we may see"} == running.health
+    assert {"topics": "topic never-there does not exist, or the user has no right to see it"} == running.health
     assert {} == running.stats.failures
     assert scene.broker.running
 

@@ -243,7 +243,7 @@ def test_no_rights(scene: Scene, guarded: Guarded, group: str) -> None:
     sasl = {"mechanism": "PLAIN", "username": "bob", "password": "open sesame"}
     running = scene.start(TOPIC, bootstrap_servers=guarded.sasl, group_id=group, sasl=sasl, tls=guarded.trust)
     wait_until(lambda: "access" in running.health, "the refusal", seconds=20)
-    assert {"access": "the cluster refuses us: GroupAuthorizationFailedError"} == running.health
+    assert {"access": "the cluster denies access: GroupAuthorizationFailedError"} == running.health
     assert {"access": 1} == running.stats.failures
 
 
@@ -251,14 +251,17 @@ def test_unknown_authority(scene: Scene, guarded: Guarded, group: str) -> None:
     """A certificate of an authority that is not trusted is refused, and that is told."""
     running = scene.start(TOPIC, bootstrap_servers=guarded.tls, group_id=group, tls={})
     wait_until(lambda: "since" in running.health["broker"], "the refusal", seconds=20)
-    assert "its certificate is refused: unable to get local issuer certificate" in running.health["broker"]
+    assert (
+        "the certificate of the broker is not trusted: unable to get local issuer certificate"
+        in running.health["broker"]
+    )
 
 
 def test_no_tls_there(scene: Scene, guarded: Guarded, group: str) -> None:
     """TLS to a listener without it is told of as that."""
     running = scene.start(TOPIC, bootstrap_servers=guarded.plain, group_id=group, tls={})
     wait_until(lambda: "since" in running.health["broker"], "the failure", seconds=20)
-    assert "no TLS: " in running.health["broker"]
+    assert "the TLS handshake failed: " in running.health["broker"]
 
 
 def test_client_certificate(scene: Scene, guarded: Guarded, bodies: Bodies, group: str) -> None:

@@ -207,7 +207,7 @@ def test_absent_dead_letters(scene: Scene) -> None:
     running = scene.start(topic, dead_letter=letters)
     scene.produce(topic, b"junk 1")
     running.await_records(1)
-    assert {"dead_letter": "no topic letters, or none that we may see"} == running.health
+    assert {"dead_letter": "topic letters does not exist, or the user has no right to see it"} == running.health
     assert {"not_copied": 1} == running.stats.dead_letters
     scene.await_committed(topic, 1)
     scene.broker.create_topic(letters, partitions=1, configuration={})

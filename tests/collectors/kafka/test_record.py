@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from collectors.kafka.record import Reading, read
+from collectors.kafka.record import RecordContent, content_of
 from collectors.kafka.settings import Topic
 from monitor.errors import Permanent
 from monitor.payloads.otlp.fragments import decode_otlp
@@ -29,7 +29,7 @@ TRACES_JSON = (GOLDEN / "turn.json").read_bytes()
 
 
 @dataclass(frozen=True)
-class Given:
+class KafkaRecord:
     """A record as kafka-python gives it."""
 
     value: bytes | None
@@ -42,15 +42,17 @@ class Given:
     key: bytes | None = None
 
 
-def reading(value: bytes | None, *, topic: Topic | None = None, max_record: int = 1 << 20, **given: object) -> Reading:
+def content(
+    value: bytes | None, *, topic: Topic | None = None, max_record: int = 1 << 20, **fields: object
+) -> RecordContent:
     """What `value` is read as."""
-    return read(Given(value, **given), topic or Topic(), max_record=max_record, now=NOW)
+    return content_of(KafkaRecord(value, **fields), topic or Topic(), max_record=max_record, now=NOW)
 
 
-def refusal(value: bytes, **given: object) -> str:
+def refusal(value: bytes, **fields: object) -> str:
     """The reason why `value` is refused."""
     with pytest.raises(Permanent) as caught:
-        reading(value, **given)
+        content(value, **fields)
     return caught.value.reason
 
 
@@ -97,9 +99,9 @@ LOGS_JSON = json.dumps(
 )
 def test_sniffed(value: bytes, signal: str) -> None:
     """With nothing said, traces, logs and turns are told apart, in both encodings."""
-    found = reading(value)
-    assert ("accepted", {signal}) == (found.outcome, {fragment.signal for fragment in found.fragments})
-    assert {} == found.rejected
+    read = content(value)
+    assert ("accepted", {signal}) == (read.outcome, {fragment.signal for fragment in read.fragments})
+    assert {} == read.rejected
 
 
 @pytest.mark.parametrize(
@@ -129,30 +131,30 @@ def test_words_of_a_refusal() -> None:
     """The message of a refusal quotes nothing of the record."""
     for value in (b"secret words", b'{"secret": "words"}', b'{"query": {"secret": "words"}, "response": ["secret"]}'):
         with pytest.raises(Permanent) as caught:
-            reading(value)
+            content(value)
         assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("value", [b"", b"{}", b" {} ", b'{"resourceSpans": []}', b'{"resourceLogs": null}'])
 def test_empty(value: bytes) -> None:
     """A request without records is correct, and empty."""
-    assert Reading(outcome="empty") == reading(value)
+    assert RecordContent(outcome="empty") == content(value)
 
 
 def test_tombstone() -> None:
     """No value at all is a tombstone, whatever the topic is said to hold."""
-    assert Reading(outcome="tombstone") == reading(None, topic=Topic(encoding="turns"))
+    assert RecordContent(outcome="tombstone") == content(None, topic=Topic(encoding="turns"))
 
 
 def test_logs_without_trace() -> None:
     """Log records without a trace context are accepted and ignored; undated ones cannot be told from metrics."""
     assert (1, "accepted", ()) == (
-        (found := reading(logs(trace_id=b""))).ignored,
-        found.outcome,
-        found.fragments,
+        (read := content(logs(trace_id=b""))).ignored,
+        read.outcome,
+        read.fragments,
     )
     assert "no_valid_records" == refusal(logs(trace_id=b"", time=0))
-    assert 1 == reading(logs(trace_id=b"", time=0), topic=Topic(signal="logs")).ignored
+    assert 1 == content(logs(trace_id=b"", time=0), topic=Topic(signal="logs")).ignored
 
 
 @pytest.mark.parametrize(
@@ -177,26 +179,26 @@ def test_header_wins() -> None:
     protobuf = [("Content-Type", b"application/x-protobuf; v=1")]
     assert "not_protobuf" == refusal(TRACES_JSON, headers=protobuf)
     assert "not_json" == refusal(TRACES_PB, headers=[("content-type", b"application/json")])
-    assert "accepted" == reading(TRACES_JSON, headers=protobuf, topic=Topic(encoding="otlp_json")).outcome
+    assert "accepted" == content(TRACES_JSON, headers=protobuf, topic=Topic(encoding="otlp_json")).outcome
     for headers in ([("content-type", b"text/plain")], [("content-type", None)], [("other", b"application/json")]):
-        assert "accepted" == reading(TRACES_PB, headers=headers).outcome
+        assert "accepted" == content(TRACES_PB, headers=headers).outcome
 
 
 def test_too_large() -> None:
     """A value over the limit is refused unread."""
     assert "too_large" == refusal(TRACES_PB, max_record=len(TRACES_PB) - 1)
-    assert "accepted" == reading(TRACES_PB, max_record=len(TRACES_PB)).outcome
+    assert "accepted" == content(TRACES_PB, max_record=len(TRACES_PB)).outcome
 
 
 def test_turn_identity() -> None:
     """A turn is named by where its record lies, whoever reads it; its app is the topic's unless one is said."""
-    (one,) = reading(TURN, timestamp=1_777_000_000_000).fragments
-    (again,) = read(Given(TURN, timestamp=1_777_000_000_000), Topic(), max_record=99, now=NOW).fragments
-    (other,) = reading(TURN, offset=18).fragments
+    (one,) = content(TURN, timestamp=1_777_000_000_000).fragments
+    (again,) = content_of(KafkaRecord(TURN, timestamp=1_777_000_000_000), Topic(), max_record=99, now=NOW).fragments
+    (other,) = content(TURN, offset=18).fragments
     assert (one.digest, one.trace_id) == (again.digest, again.trace_id)
     assert one.digest != other.digest
     assert ["chats"] == [turn.app for turn in decode_turns(one).turns]
-    (named,) = reading(TURN, topic=Topic(app="desk")).fragments
+    (named,) = content(TURN, topic=Topic(app="desk")).fragments
     assert ["desk"] == [turn.app for turn in decode_turns(named).turns]
 
 
@@ -210,7 +212,7 @@ def test_turn_identity() -> None:
 )
 def test_turn_time(timestamp: int, expected: datetime) -> None:
     """A turn without a time has its record's, unless that lies ahead or there is none."""
-    (fragment,) = reading(TURN, timestamp=timestamp).fragments
+    (fragment,) = content(TURN, timestamp=timestamp).fragments
     assert expected == fragment.received_at
 
 
@@ -218,7 +220,7 @@ def test_partly_rejected() -> None:
     """Spans without ids are counted by reason, and the others kept."""
     tree = json.loads(TRACES_JSON)
     tree["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["traceId"] = ""
-    found = reading(json.dumps(tree).encode())
+    found = content(json.dumps(tree).encode())
     assert ("accepted", {"trace_id": 1}) == (found.outcome, found.rejected)
     assert 2 == sum(len(decode_otlp(fragment).spans) for fragment in found.fragments)
 
@@ -233,4 +235,4 @@ def test_anything(value: bytes, data: st.DataObject) -> None:
         st.sampled_from([Topic(), Topic(signal="logs"), Topic(encoding="otlp_json"), Topic(encoding="turns")])
     )
     with suppress(Permanent):
-        assert reading(changed, topic=topic).outcome in {"accepted", "empty"}
+        assert content(changed, topic=topic).outcome in {"accepted", "empty"}

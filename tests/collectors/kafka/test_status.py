@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from collectors.kafka.record import Reading
+from collectors.kafka.record import RecordContent
 from collectors.kafka.status import Status
 from monitor.errors import MalformedPayload
 
@@ -28,36 +28,36 @@ class Time:
 
 
 def test_silence(warned: Callable[[], list[str]]) -> None:
-    """A silent cluster is told with the time of its last answer, once however long it lasts, until it answers."""
+    """Silence is reported with the time of the last answer, once however long it lasts, until the cluster answers."""
     time = Time()
     status = time.status()
     assert {"broker": "not connected yet"} == status.health()
-    status.answered()
+    status.note_answer()
     time.pass_by(30)
-    assert timedelta(seconds=30) == status.silent("kafka:9092")
+    assert timedelta(seconds=30) == status.note_silence("kafka:9092")
     expected = "no answer from kafka:9092 since 2026-05-04T10:00:00Z"
     assert {"broker": expected} == status.health()
     time.pass_by(30)
-    assert timedelta(seconds=60) == status.silent("kafka:9092") == status.stats().silent_for
+    assert timedelta(seconds=60) == status.note_silence("kafka:9092") == status.stats().silent_for
     assert [f"kafka: broker: {expected}"] == warned()
-    status.answered()
+    status.note_answer()
     assert ({}, timedelta(0)) == (status.health(), status.stats().silent_for)
 
 
 def test_stuck() -> None:
-    """A thread that does not come back for over a minute is told of; one that has ended is not."""
+    """A thread that does not return for over a minute is a problem; one that has ended is not."""
     time = Time()
     status = time.status()
-    status.answered()
-    status.alive()
+    status.note_answer()
+    status.note_alive()
     time.pass_by(60)
     assert {} == status.health()
     time.pass_by(1)
-    assert {"client": "the Kafka client has not come back for 60 s; restart"} == status.health()
-    status.alive()
+    assert {"client": "the Kafka client library has not returned for 60 s; restart the monitor"} == status.health()
+    status.note_alive()
     assert {} == status.health()
     time.pass_by(100)
-    status.ended()
+    status.note_end()
     assert {} == status.health()
 
 
@@ -67,7 +67,7 @@ def test_unreadable_once_a_minute(warned: Callable[[], list[str]]) -> None:
     status = time.status()
     error = MalformedPayload("the body is not JSON", reason="not_json")
     for offset in range(5):
-        status.unreadable(error, f"chats, partition 0, offset {offset}", size=10)
+        status.count_unreadable(error, f"chats, partition 0, offset {offset}", size=10)
         time.pass_by(20)
     line = "kafka: {} unreadable records skipped, the last at chats, partition 0, offset {}: the body is not JSON"
     assert [f"{line} (not_json)".format(*numbers) for numbers in ((1, 0), (3, 3))] == warned()
@@ -75,25 +75,25 @@ def test_unreadable_once_a_minute(warned: Callable[[], list[str]]) -> None:
 
 
 def test_counts() -> None:
-    """What is kept, rejected and ignored adds up."""
+    """What is accepted, rejected and ignored adds up."""
     status = Time().status()
-    status.kept(Reading(outcome="accepted", rejected={"trace_id": 2}, ignored=3), size=100)
-    status.kept(Reading(outcome="accepted", rejected={"trace_id": 1, "span_id": 1}), size=100)
-    status.kept(Reading(outcome="tombstone"), size=0)
+    status.count_record(RecordContent(outcome="accepted", rejected={"trace_id": 2}, ignored=3), size=100)
+    status.count_record(RecordContent(outcome="accepted", rejected={"trace_id": 1, "span_id": 1}), size=100)
+    status.count_record(RecordContent(outcome="tombstone"), size=0)
     stats = status.stats()
     assert ({"accepted": 2, "tombstone": 1}, 200) == (stats.records, stats.record_bytes)
     assert ({"trace_id": 3, "span_id": 1}, {"log_records": 3}) == (stats.rejected, stats.ignored)
 
 
-def test_problems_settle(warned: Callable[[], list[str]]) -> None:
-    """A problem stands until it is taken back, and is logged anew only if its reason is new."""
+def test_problems_end(warned: Callable[[], list[str]]) -> None:
+    """A problem exists until it is cleared, and is logged again only if its reason is a new one."""
     status = Time().status()
-    status.answered()
-    status.stand("codec", "zstd needs zstandard")
-    status.stand("codec", "zstd needs zstandard")
-    status.stand("topics", "no topic chats")
-    status.settled()
+    status.note_answer()
+    status.report("codec", "zstd needs zstandard")
+    status.report("codec", "zstd needs zstandard")
+    status.report("topics", "no topic chats")
+    status.note_recovery()
     assert {"topics": "no topic chats"} == status.health()
-    status.stand("codec", "zstd needs zstandard")
+    status.report("codec", "zstd needs zstandard")
     codec, topics = "kafka: codec: zstd needs zstandard", "kafka: topics: no topic chats"
     assert [codec, topics, codec] == warned()
