@@ -21,14 +21,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
+from pydantic import model_validator
+
 from collectors.file.complaints import Complaints
-from collectors.file.progress import Look, Progress, look, still
+from collectors.file.progress import FileState, Progress, is_unchanged, list_files
 from monitor.errors import ConfigError, Permanent, Retryable, StoreUnavailable
 from monitor.model.spans import Fragment
 from monitor.ports import Clock, Sink
 from monitor.recordings import contents
-from monitor.recordings.contents import Portion, now_is
-from monitor.recordings.sources import signal_of, told
+from monitor.recordings.contents import Portion, by_clock
+from monitor.recordings.sources import printable_name, signal_of
 from monitor.retry import backoff
 from monitor.settings.tree import Duration, Section
 
@@ -46,11 +48,18 @@ class Config(Section):
     """The app's name for turns that carry none."""
     every: Duration = timedelta(seconds=2)
     """How often to look for new and grown files."""
-    settle: Duration = timedelta(seconds=10)
+    finished_after: Duration = timedelta(seconds=10)
     """A file counts as finished when nobody wrote to it for this long: then its last line needs no line end, and what
     still cannot be read of it is bad."""
     done: Literal["keep", "delete"] = "keep"
     """What becomes of a finished file all of which was stored; one with bad records is always kept."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _present_names(cls, tree: object) -> object:
+        if isinstance(tree, dict) and "settle" in tree:
+            raise ValueError("settle is called finished_after now")
+        return tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,81 +139,81 @@ class FileCollector:
     async def _watch(self) -> None:
         while not self._stop.is_set():
             await self._sweep()
-            self._complaints.tick(at=time.monotonic())
+            self._complaints.close_minute(at=time.monotonic())
             await self._stopped_within(self._config.every)
 
     async def _sweep(self) -> None:
         try:
-            looks = await asyncio.to_thread(look, self._config.path)
+            states = await asyncio.to_thread(list_files, self._config.path)
         except OSError as error:
             self._problems["folder"] = error.strerror or type(error).__name__
             return
         self._problems.pop("folder", None)
         known = self._files
-        self._files = {found.identity: self._progress(known, found) for found in looks}
+        self._files = {state.identity: self._progress(known, state) for state in states}
         for progress in tuple(self._files.values()):
             if self._stop.is_set():
                 return
-            at, settle = time.monotonic(), self._config.settle
-            if progress.due(at, settle=settle):
-                await self._read_safely(progress, ended=progress.rests(at, settle=settle))
-            elif self._config.done == "delete" and progress.finished(at, settle=settle):
+            at, finished_after = time.monotonic(), self._config.finished_after
+            if progress.due(at, finished_after=finished_after):
+                await self._read_safely(progress, ended=progress.is_quiet(at, finished_after=finished_after))
+            elif self._config.done == "delete" and progress.finished(at, finished_after=finished_after):
                 await self._delete(progress)
 
     @staticmethod
-    def _progress(known: Mapping[tuple[int, int], Progress], found: Look) -> Progress:
-        progress = known.get(found.identity) or Progress(seen=found, since=time.monotonic())
-        progress.found(found, time.monotonic())
+    def _progress(known: Mapping[tuple[int, int], Progress], state: FileState) -> Progress:
+        progress = known.get(state.identity) or Progress(state=state, since=time.monotonic())
+        progress.update(state, time.monotonic())
         return progress
 
     async def _read_safely(self, progress: Progress, *, ended: bool) -> None:
         """Read one file; whatever it is about this one, the others are not to wait for it."""
-        name = told(progress.seen.path)
+        name = printable_name(progress.state.path)
         try:
             await self._read(progress, ended=ended)
         except FileNotFoundError:
             return
         except OSError as error:
-            if progress.shut(time.monotonic() + _LONGEST_RETRY.total_seconds()):
+            if progress.mark_unreadable(time.monotonic() + _LONGEST_RETRY.total_seconds()):
                 self._count("unreadable_file", f"{name}: cannot be read: {error.strerror or type(error).__name__}")
         except Exception as error:  # noqa: BLE001 -- the watcher outlives a fault of ours; the file counts as bad
             # Without its text, which may quote the file.
             self._count("internal", f"{name}: {type(error).__name__}")
-            progress.spotless = False
+            progress.is_clean = False
 
     async def _read(self, progress: Progress, *, ended: bool) -> None:
         await asyncio.to_thread(progress.begin)
         open_end = False
         try:
-            if signal_of(progress.seen.path):
+            if signal_of(progress.state.path):
                 open_end = not await self._read_body(progress)
             else:
                 open_end = not await self._read_lines(progress, ended=ended)
         except Permanent as error:
             open_end = not ended
             if ended:
-                self._count(error.reason, f"{told(progress.seen.path)}: {error}")
-                progress.spotless = False
+                self._count(error.reason, f"{printable_name(progress.state.path)}: {error}")
+                progress.is_clean = False
         await asyncio.to_thread(progress.end, open_end=open_end)
 
     async def _read_body(self, progress: Progress) -> bool:
         """Return whether that was all of the file."""
-        path, now = progress.seen.path, self._clock()
-        portion = await asyncio.to_thread(contents.body, path, now=now, dating=now_is)
+        path, now = progress.state.path, self._clock()
+        portion = await asyncio.to_thread(contents.body, path, now=now, dating=by_clock)
         return await self._keep(portion, progress)
 
     async def _read_lines(self, progress: Progress, *, ended: bool) -> bool:
         """Return whether that was all of the file."""
-        config, path = self._config, progress.seen.path
-        steps = contents.lines(
-            path, since=progress.place, ended=ended, app=config.app, clock=self._clock, dating=now_is
+        config, path = self._config, progress.state.path
+        parts = contents.lines(
+            path, since=progress.place, ended=ended, app=config.app, clock=self._clock, dating=by_clock
         )
-        rest = False
-        while (step := await asyncio.to_thread(next, steps, None)) is not None:
-            if not await self._keep(step.portion, progress):
+        has_open_line = False
+        while (part := await asyncio.to_thread(next, parts, None)) is not None:
+            if not await self._keep(part.portion, progress):
                 return False
-            progress.place, rest = step.through, step.rest
-        return not rest
+            progress.place, has_open_line = part.through, part.has_open_line
+        return not has_open_line
 
     async def _keep(self, portion: Portion, progress: Progress) -> bool:
         """Return when the portion is on disk and counted; False when we are to stop before that."""
@@ -213,8 +222,8 @@ class FileCollector:
         for fragment in portion.fragments:
             self._stored[fragment.signal] += fragment.count
         self._bad.update(portion.bad)
-        self._complaints.tell(portion.complaints, at=time.monotonic())
-        progress.spotless = progress.spotless and not portion.bad
+        self._complaints.log(portion.complaints, at=time.monotonic())
+        progress.is_clean = progress.is_clean and not portion.bad
         return True
 
     async def _put(self, fragments: tuple[Fragment, ...]) -> bool:
@@ -235,25 +244,25 @@ class FileCollector:
 
     async def _delete(self, progress: Progress) -> None:
         def unlink() -> bool:
-            if not still(progress):
+            if not is_unchanged(progress):
                 return False
-            progress.seen.path.unlink()
+            progress.state.path.unlink()
             return True
 
         try:
             gone = await asyncio.to_thread(unlink)
         except OSError as error:
-            self._complaints.tell(
-                (f"{told(progress.seen.path)}: cannot be deleted: {error.strerror}",), at=time.monotonic()
+            self._complaints.log(
+                (f"{printable_name(progress.state.path)}: cannot be deleted: {error.strerror}",), at=time.monotonic()
             )
             return
         if gone:
             self._deleted += 1
-            self._files.pop(progress.seen.identity, None)
+            self._files.pop(progress.state.identity, None)
 
     def _count(self, reason: str, complaint: str) -> None:
         self._bad[reason] += 1
-        self._complaints.tell((complaint,), at=time.monotonic())
+        self._complaints.log((complaint,), at=time.monotonic())
 
     async def _stopped_within(self, pause: timedelta) -> bool:
         try:

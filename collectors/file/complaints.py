@@ -15,22 +15,22 @@ class Complaints:
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
         self._began = float("-inf")
-        self._told = 0
-        self._untold = 0
+        self._logged = 0
+        self._left_out = 0
 
-    def tell(self, complaints: Sequence[str], *, at: float) -> None:
+    def log(self, complaints: Sequence[str], *, at: float) -> None:
         """Log what is allowed now; `at` is in seconds, on a clock that only goes forward."""
-        self.tick(at=at)
-        left = max(_MOST - self._told, 0)
+        self.close_minute(at=at)
+        left = max(_MOST - self._logged, 0)
         for complaint in complaints[:left]:
             self._log.warning("%s", complaint)
-        self._told += len(complaints)
-        self._untold += len(complaints[left:])
+        self._logged += len(complaints)
+        self._left_out += len(complaints[left:])
 
-    def tick(self, *, at: float) -> None:
+    def close_minute(self, *, at: float) -> None:
         """Log how many were not named, once their minute is over."""
         if at - self._began < _MINUTE:
             return
-        if self._untold:
-            self._log.warning("%s more complaints about files in the last minute", self._untold)
-        self._began, self._told, self._untold = at, 0, 0
+        if self._left_out:
+            self._log.warning("%s more problems with files in the last minute", self._left_out)
+        self._began, self._logged, self._left_out = at, 0, 0

@@ -1,4 +1,4 @@
-"""Bodies and lines of files become fragments; what cannot be read is told and counted and loses nothing else."""
+"""Bodies and lines of files become fragments; what cannot be read is named and counted, and costs nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from monitor.payloads.otlp.fragments import OtlpSignal, decode_otlp, split_otlp
 from monitor.payloads.turn_records.fragments import turn_fragment
 from monitor.ports import Clock
 from monitor.recordings.lines import LONGEST, Line, Place, chunks
-from monitor.recordings.sources import is_packed, signal_of, told
+from monitor.recordings.sources import is_packed, printable_name, signal_of
 
 Dating: TypeAlias = Callable[[Sequence[Fragment], datetime], datetime]
 """Returns the time of arrival of what one request or line held; the fragments carry `now`, or a turn's own time."""
@@ -43,17 +43,17 @@ class Portion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """A run of lines."""
+class LinePortion:
+    """Some lines in order."""
 
     portion: Portion
     through: Place
     """Behind the last complete line of the portion."""
-    rest: bool
-    """Whether a last line without its end was left."""
+    has_open_line: bool
+    """Whether a last line without its end was left unread."""
 
 
-def now_is(_: Sequence[Fragment], now: datetime) -> datetime:
+def by_clock(_: Sequence[Fragment], now: datetime) -> datetime:
     """Date by the clock."""
     return now
 
@@ -82,15 +82,15 @@ def body(source: Path, *, now: datetime, dating: Dating) -> Portion:
     # The first bytes decide, not the name: recorders call a body by what they asked for.
     split = split_otlp(content, signal, received_at=now)
     return _portion(
-        told(source),
+        printable_name(source),
         _dated(split.fragments, now, dating),
         bad=Counter(split.reasons),
-        complaints=(f"{told(source)}: {split.rejected} records left out",) if split.rejected else (),
+        complaints=(f"{printable_name(source)}: {split.rejected} records left out",) if split.rejected else (),
         size=size,
     )
 
 
-def lines(source: Path, *, since: Place, ended: bool, app: str, clock: Clock, dating: Dating) -> Iterator[Step]:
+def lines(source: Path, *, since: Place, ended: bool, app: str, clock: Clock, dating: Dating) -> Iterator[LinePortion]:
     """Yield what the lines behind `since` hold.
 
     A line is a turn, or an OTLP/JSON request as the OpenTelemetry Collector's file exporter writes them. A last line
@@ -104,7 +104,7 @@ def lines(source: Path, *, since: Place, ended: bool, app: str, clock: Clock, da
     for chunk in chunks(source, since=since):
         taken = tuple(line for line in chunk.lines if line.complete or ended)
         portion = _lines(source, taken, app=app, now=clock(), dating=dating, size=chunk.at - before)
-        yield Step(portion=portion, through=chunk.through, rest=len(taken) < len(chunk.lines))
+        yield LinePortion(portion=portion, through=chunk.through, has_open_line=len(taken) < len(chunk.lines))
         before = chunk.at
 
 
@@ -113,18 +113,18 @@ def _lines(source: Path, taken: Sequence[Line], *, app: str, now: datetime, dati
     bad: Counter[str] = Counter()
     complaints: list[str] = []
     for line in taken:
-        origin = f"{told(source)}:{line.number}"
+        origin = f"{printable_name(source)}:{line.number}"
         try:
-            found, left_out = _line(line, origin, app=app, now=now)
+            line_fragments, left_out = _line(line, origin, app=app, now=now)
         except Permanent as error:
             bad[error.reason] += 1
             complaints.append(f"{origin}: {error}")
             continue
-        fragments += _dated(found, now, dating)
+        fragments += _dated(line_fragments, now, dating)
         bad += left_out
         if left_out:
             complaints.append(f"{origin}: {left_out.total()} records left out")
-    return _portion(told(source), tuple(fragments), bad=bad, complaints=tuple(complaints), size=size)
+    return _portion(printable_name(source), tuple(fragments), bad=bad, complaints=tuple(complaints), size=size)
 
 
 def _line(line: Line, origin: str, *, app: str, now: datetime) -> tuple[tuple[Fragment, ...], Counter[str]]:

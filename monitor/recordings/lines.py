@@ -76,8 +76,8 @@ def _chunks(stream: BinaryIO, raw: BinaryIO, *, since: Place, packed: bool) -> I
     number, offset = since.line, since.offset
     lines: list[Line] = []
     size = 0
-    while (found := _next(stream, number=number + 1)) is not None:
-        line, length = found
+    while (numbered := _next(stream, number=number + 1)) is not None:
+        line, length = numbered
         if number == 0 and line.text is not None and line.text[:2] in _UTF16:
             raise MalformedPayload("UTF-16; save it as UTF-8", reason="not_utf8")
         lines.append(line)

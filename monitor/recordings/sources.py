@@ -1,4 +1,4 @@
-"""Which files hold what, told by their names: `*.traces.pb|json`, `*.logs.pb|json` and `*.jsonl`, each also `.gz`."""
+"""Which files hold what, by their names: `*.traces.pb|json`, `*.logs.pb|json` and `*.jsonl`, each also `.gz`."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def signal_of(path: PurePath) -> OtlpSignal | None:
     return _SIGNALS.get(plain.with_suffix("").suffix)
 
 
-def once(paths: Iterable[P]) -> tuple[P, ...]:
+def without_copies(paths: Iterable[P]) -> tuple[P, ...]:
     """Return the paths by name, without the `.json` of a body that is also there as `.pb`."""
     ordered = sorted(paths)
     binary = {_bare(path) for path in ordered if _plain(path).suffix == ".pb"}
     return tuple(path for path in ordered if not (_plain(path).suffix == ".json" and _bare(path) in binary))
 
 
-def told(path: PurePath) -> str:
-    """Return the file's name as it may stand in a log line and in JSON, whatever bytes it is made of."""
+def printable_name(path: PurePath) -> str:
+    """Return the file's name in a form that log lines and JSON can hold, whatever bytes it consists of."""
     return path.name if path.name.isprintable() else ascii(path.name)
 
 

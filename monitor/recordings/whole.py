@@ -14,7 +14,7 @@ from monitor.errors import ConfigError, Permanent
 from monitor.recordings import contents
 from monitor.recordings.contents import Portion, by_event_time
 from monitor.recordings.lines import Place
-from monitor.recordings.sources import EXPECTED, is_lines, once, signal_of, told
+from monitor.recordings.sources import EXPECTED, is_lines, printable_name, signal_of, without_copies
 
 
 def files(path: Path) -> tuple[Path, ...]:
@@ -29,16 +29,16 @@ def files(path: Path) -> tuple[Path, ...]:
         return (path,)
     if not path.is_dir():
         raise ConfigError(f"{path}: no such file or folder")
-    there = tuple(p for p in path.iterdir() if p.is_file())
-    bodies = once(p for p in there if signal_of(p))
-    found = bodies or once(p for p in there if is_lines(p))
-    if not found:
+    present = tuple(p for p in path.iterdir() if p.is_file())
+    bodies = without_copies(p for p in present if signal_of(p))
+    sources = bodies or without_copies(p for p in present if is_lines(p))
+    if not sources:
         raise ConfigError(f"{path}: nothing to read; expected {EXPECTED}")
-    return found
+    return sources
 
 
 def portions(path: Path, *, app: str, started_at: datetime) -> Iterator[Portion]:
-    """Yield everything in `path`; what cannot be read is told in `bad` and `complaints` and loses nothing else.
+    """Yield everything in `path`; `bad` and `complaints` name what cannot be read, which costs nothing else.
 
     Args:
         path: a folder or one file.
@@ -51,20 +51,24 @@ def portions(path: Path, *, app: str, started_at: datetime) -> Iterator[Portion]
     now = started_at
     for source in files(path):
         try:
-            for portion in _once(source, app=app, now=now):
+            for portion in _portions_of(source, app=app, now=now):
                 now = max(now, portion.latest) if portion.latest else now
                 yield portion
         except Permanent as error:
-            yield Portion(name=told(source), bad={error.reason: 1}, complaints=(f"{told(source)}: {error}",))
+            yield _unreadable(source, error.reason, str(error))
         except OSError as error:
-            why = f"{told(source)}: cannot be read: {error.strerror or type(error).__name__}"
-            yield Portion(name=told(source), bad={"unreadable_file": 1}, complaints=(why,))
+            yield _unreadable(source, "unreadable_file", f"cannot be read: {error.strerror or type(error).__name__}")
 
 
-def _once(source: Path, *, app: str, now: datetime) -> Iterator[Portion]:
+def _portions_of(source: Path, *, app: str, now: datetime) -> Iterator[Portion]:
     if signal_of(source):
         yield contents.body(source, now=now, dating=by_event_time)
         return
-    steps = contents.lines(source, since=Place(), ended=True, app=app, clock=lambda: now, dating=by_event_time)
-    for step in steps:
-        yield step.portion
+    parts = contents.lines(source, since=Place(), ended=True, app=app, clock=lambda: now, dating=by_event_time)
+    for part in parts:
+        yield part.portion
+
+
+def _unreadable(source: Path, reason: str, message: str) -> Portion:
+    name = printable_name(source)
+    return Portion(name=name, bad={reason: 1}, complaints=(f"{name}: {message}",))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 CALL_USD = 100e-6 + 10 * 4e-6
 SETTINGS = """
 store: {{url: "sqlite:///monitor.db"}}
-collectors: [{{kind: file, path: inbox, every: 200ms, settle: 500ms}}]
+collectors: [{{kind: file, path: inbox, every: 200ms, finished_after: 500ms}}]
 web: {{port: 0}}
 assemble: {{every: 200ms, quiet: 400ms}}
 sample: {{every: 200ms}}

@@ -1,4 +1,4 @@
-"""Files of telemetry: read once with event time, or watched while they arrive."""
+"""A watched folder: its files are read while they arrive."""
 
 import asyncio
 import gzip
@@ -23,7 +23,6 @@ from monitor.model.turns import Citation, Message, Turn, turn_id
 from monitor.payloads.otlp.fragments import decode_otlp
 from monitor.payloads.turn_records.fragments import decode_turns
 from monitor.ports import Sink
-from monitor.recordings import lines, whole
 from monitor.runtime.intake import Intake
 from monitor.settings.tree import IntakeSettings, plugin_config
 from monitor.store.sql_store import SqlStore
@@ -45,7 +44,7 @@ def stored(store: SqlStore) -> list[Fragment]:
     """Return all fragments in the store."""
     future = datetime(2100, 1, 1, tzinfo=UTC)
     traces = store.due(quiet_since=future, open_since=future, limit=1_000_000)
-    return [one.fragment for found in store.fragments(traces).values() for one in found]
+    return [row.fragment for rows in store.fragments(traces).values() for row in rows]
 
 
 def decoded(fragments: Sequence[Fragment]) -> list[Decoded]:
@@ -55,7 +54,7 @@ def decoded(fragments: Sequence[Fragment]) -> list[Decoded]:
 
 def queries(fragments: Sequence[Fragment]) -> list[str | None]:
     """Return the questions of imported turns, sorted."""
-    return sorted(str(turn.query) for one in decoded(fragments) for turn in one.turns)
+    return sorted(str(turn.query) for part in decoded(fragments) for turn in part.turns)
 
 
 class Refusing:
@@ -107,13 +106,13 @@ class Watching:
     def until(self, condition: Callable[[file.FileStats], object], what: str) -> file.FileStats:
         """Return the first snapshot for which `condition` holds."""
 
-        def holds() -> file.FileStats | None:
+        def fulfilled() -> file.FileStats | None:
             stats = self.collector.stats()
             return stats if condition(stats) else None
 
-        found = wait_until(holds, what, seconds=20)
-        assert found is not None
-        return found
+        stats = wait_until(fulfilled, what, seconds=20)
+        assert stats is not None
+        return stats
 
     def turns(self, count: int) -> file.FileStats:
         """Return when so many turns were stored."""
@@ -139,7 +138,13 @@ def watch(store: SqlStore, folder: Path) -> Iterator[Watch]:
         def start(
             config: Mapping[str, object] | None = None, *, through: Callable[[Sink], Sink] = lambda s: s
         ) -> Watching:
-            section = {"kind": "file", "path": str(folder), "every": "20ms", "settle": "200ms", **(config or {})}
+            section = {
+                "kind": "file",
+                "path": str(folder),
+                "every": "20ms",
+                "finished_after": "200ms",
+                **(config or {}),
+            }
             watching = Watching(store, plugin_config(file.Config, section, "collectors[0]"), through)
             running.callback(watching.stop)
             return watching.start()
@@ -147,130 +152,17 @@ def watch(store: SqlStore, folder: Path) -> Iterator[Watch]:
         yield start
 
 
-# Reading once
-
-
-def all_of(path: Path) -> tuple[list[Fragment], dict[str, int], list[str]]:
-    """Return everything that `portions` finds."""
-    fragments: list[Fragment] = []
-    bad: dict[str, int] = {}
-    complaints: list[str] = []
-    for portion in whole.portions(path, app="shop", started_at=NOW):
-        fragments += portion.fragments
-        complaints += portion.complaints
-        for reason, count in portion.bad.items():
-            bad[reason] = bad.get(reason, 0) + count
-    return fragments, bad, complaints
-
-
-def test_bodies_are_dated_by_what_they_hold(folder: Path, make_request: Make) -> None:
-    """Reading once takes the latest time in a body for its arrival; the binary twin of a name is the one read."""
-    body = make_request(2).SerializeToString()
-    (folder / "1.traces.pb").write_bytes(body)
-    (folder / "1.traces.json").write_text("not read")
-    (folder / "2.traces.pb.gz").write_bytes(gzip.compress(make_request(1, first=9).SerializeToString()))
-    (folder / "expected.jsonl").write_bytes(line(1))
-    fragments, bad, _ = all_of(folder)
-    assert ([2 * 3, 3], {}) == ([sum(f.count for f in fragments[:2]), fragments[2].count], bad)
-    assert {EVENT} == {f.received_at.replace(microsecond=0) for f in fragments}
-
-
-def test_lines_however_they_end(folder: Path) -> None:
-    """CRLF, blank lines, a byte order mark and a last line without its end lose nothing; numbers are the file's."""
-    (folder / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + line(1) + b"\r\n\r\n" + b"{oops\n" + line(2))
-    fragments, bad, complaints = all_of(folder)
-    assert ["q1", "q2"] == queries(fragments)
-    assert {"not_json": 1} == bad
-    assert ["a.jsonl:3: not JSON: line 1, column 2"] == complaints
-
-
-def test_line_numbers_over_portions(folder: Path) -> None:
-    """A long file comes in portions whose lines are counted through, and whose sizes add up."""
-    (folder / "a.jsonl").write_bytes(b"".join(line(n) + b"\n" for n in range(1201)) + b"{oops")
-    found = list(whole.portions(folder, app="shop", started_at=NOW))
-    assert [500, 500, 201] == [len(portion.fragments) for portion in found]
-    assert ("a.jsonl:1202: not JSON: line 1, column 2",) == found[-1].complaints
-    assert (folder / "a.jsonl").stat().st_size == sum(portion.size for portion in found)
-    assert 1201 == len({f.trace_id for portion in found for f in portion.fragments})
-
-
-def test_endless_line(folder: Path) -> None:
-    """A line beyond all bounds is one bad record; the next one is read."""
-    with (folder / "a.jsonl").open("wb") as target:
-        target.write(line(1) + b"\n")
-        for _ in range(lines.LONGEST // 2**20 + 1):
-            target.write(b" " * 2**20)
-        target.write(b"\n" + line(2) + b"\n")
-    fragments, bad, _ = all_of(folder)
-    assert (["q1", "q2"], {"too_large": 1}) == (queries(fragments), bad)
-
-
-def test_otlp_lines(folder: Path, turn_json: bytes) -> None:
-    """A line may be an OTLP/JSON request, as the Collector's file exporter writes it; metrics are of no use."""
-    body = json.dumps(json.loads(turn_json), separators=(",", ":"))
-    (folder / "a.jsonl").write_text(f'{body}\n{{"resourceMetrics":[]}}\n{{"resourceSpans": [{{\n', encoding="utf-8")
-    fragments, bad, _ = all_of(folder)
-    assert [3] == [f.count for f in fragments]
-    assert {"traces"} == {f.signal for f in fragments}
-    assert {"not_json": 1} == bad
-
-
-@pytest.mark.parametrize(
-    ("content", "name", "reason"),
-    [
-        (b"{", "x.traces.json", "not_json"),
-        (b"\x0a\xff", "x.logs.pb", "not_protobuf"),
-        (b"no gzip", "x.jsonl.gz", "not_gzip"),
-        (b"no gzip", "x.traces.pb.gz", "not_compressed"),
-        (gzip.compress(b"0" * (lines.LONGEST + 1)), "x.traces.json.gz", "too_large"),
-        ('{"query": "q"}\n'.encode("utf-16"), "x.jsonl", "not_utf8"),
-    ],
-)
-def test_bad_file_costs_only_itself(folder: Path, content: bytes, name: str, reason: str, make_request: Make) -> None:
-    """What a file claims and is not is told with its name and counted; the files around it are read."""
-    (folder / name).write_bytes(content)
-    kind = ".jsonl" if ".jsonl" in name else ".traces.pb"
-    good = line(1) if kind == ".jsonl" else make_request().SerializeToString()
-    (folder / f"a{kind}").write_bytes(good)
-    (folder / f"z{kind}").write_bytes(good)
-    fragments, bad, complaints = all_of(folder)
-    assert (2, {reason: 1}) == (len(fragments), bad)
-    assert complaints[0].startswith(f"{name}: ")
-
-
-def test_gzip_cut_short_gives_what_it_has(folder: Path) -> None:
-    """The lines before the cut are turns."""
-    packed = gzip.compress(b"".join(line(n) + b"\n" for n in range(20_000)))
-    (folder / "a.jsonl.gz").write_bytes(packed[: len(packed) // 2])
-    fragments, bad, _ = all_of(folder)
-    assert len(fragments) > 5000
-    assert {"not_gzip": 1} == bad
-
-
-def test_nothing_to_read(folder: Path) -> None:
-    """A path that is not there, an empty folder and a file of another kind say what is expected."""
-    (folder / "notes.txt").touch()
-    for path in (folder / "missing", folder, folder / "notes.txt"):
-        with pytest.raises(ConfigError, match=str(path)):
-            whole.files(path)
-    assert (folder / "notes.txt").exists()
-
-
-@pytest.mark.parametrize(("name", "turns_in_all"), [("qa", 300), ("conversation", 1381)])
-def test_seed_files_once(shared: Path, name: str, turns_in_all: int) -> None:
-    """The seed's own files are read whole."""
-    fragments, bad, _ = all_of(shared / "data" / f"core_{name}_seed_format.jsonl")
-    assert (300, turns_in_all, {}) == (len(fragments), sum(f.count for f in fragments), bad)
-
-
-# Watching
-
-
 def test_missing_folder(tmp_path: Path) -> None:
-    """A folder that is not there is an error of the settings, told at start."""
+    """A folder that is not there is an error of the settings, at the start."""
     config = plugin_config(file.Config, {"kind": "file", "path": str(tmp_path / "none")}, "collectors[0]")
     with pytest.raises(ConfigError, match=r"file\.path: no folder '.*none' to watch"):
         file.build(config, Refusing(Refusing), lambda: NOW)  # type: ignore[arg-type]
+
+
+def test_former_setting(tmp_path: Path) -> None:
+    """The former name of a setting is refused with the present one."""
+    with pytest.raises(ConfigError, match=r"^collectors\[0\]: .*settle is called finished_after now$"):
+        plugin_config(file.Config, {"kind": "file", "path": str(tmp_path), "settle": "1s"}, "collectors[0]")
 
 
 def test_every_shape_of_a_turn(watch: Watch, folder: Path, store: SqlStore) -> None:
@@ -328,7 +220,7 @@ def test_growing_file(watch: Watch, folder: Path, store: SqlStore) -> None:
     path = folder / "a.jsonl"
     half = line(2)
     path.write_bytes(line(1) + b"\n" + half[:7])
-    watching = watch({"settle": "1h"})
+    watching = watch({"finished_after": "1h"})
     watching.turns(1)
     with path.open("ab") as target:
         target.write(half[7:] + b"\n")
@@ -372,7 +264,7 @@ def test_body_being_written(watch: Watch, folder: Path, make_request: Make) -> N
     path = folder / "1.traces.pb"
     path.write_bytes(body[:-7])
     (folder / "2.jsonl").write_bytes(line(1) + b"\n")
-    watching = watch({"settle": "1s"})
+    watching = watch({"finished_after": "1s"})
     # Files are read in order, so the request has been tried by then.
     assert {"turns": 1} == watching.turns(1).stored
     path.write_bytes(body)
@@ -460,7 +352,7 @@ def test_renamed_file_goes_on_where_it_was(watch: Watch, folder: Path) -> None:
     """Rotation does not make old lines new ones."""
     path = folder / "a.jsonl"
     path.write_bytes(line(1) + b"\n")
-    watching = watch({"settle": "1h"})
+    watching = watch({"finished_after": "1h"})
     watching.turns(1)
     path.rename(folder / "b.jsonl")
     with (folder / "b.jsonl").open("ab") as target:
@@ -472,7 +364,7 @@ def test_file_written_anew_is_read_anew(watch: Watch, folder: Path, store: SqlSt
     """The same file with other content, longer than before, is not mistaken for one that has grown."""
     path = folder / "a.jsonl"
     path.write_bytes(line(1) + b"\n")
-    watching = watch({"settle": "1h"})
+    watching = watch({"finished_after": "1h"})
     watching.turns(1)
     with path.open("r+b") as target:
         target.write(line(2) + b"\n" + line(3) + b"\n")
@@ -485,7 +377,7 @@ def test_file_cut_back_is_read_anew(watch: Watch, folder: Path, store: SqlStore)
     path = folder / "a.jsonl"
     first = b"".join(line(n) + b"\n" for n in range(3000))
     path.write_bytes(first)
-    watching = watch({"settle": "1h"})
+    watching = watch({"finished_after": "1h"})
     watching.turns(3000)
     with path.open("r+b") as target:
         target.truncate(len(first) - 1000)
