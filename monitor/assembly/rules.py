@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from monitor.extract.convention import Convention
+from monitor.extract.session_and_user import SessionAndUserKeys, merged
 from monitor.ports import Dialect
 
 
@@ -16,6 +18,8 @@ class ReadingRules:
     """By priority: the first that claims a span reads it."""
     hash_user: Callable[[str], str]
     """Turns the user id that the app sent into the one that is kept."""
+    session_and_user_keys: SessionAndUserKeys
+    """Of all conventions, `merged`."""
     max_spans: int | None
     """Spans of one trace that are looked at, the earliest; None for no limit."""
 
@@ -25,4 +29,5 @@ def reading_rules(
 ) -> ReadingRules:
     """Return the rules of these dialects, which may come in any order."""
     ordered = tuple(sorted(dialects, key=lambda dialect: (dialect.priority, dialect.name)))
-    return ReadingRules(dialects=ordered, hash_user=hash_user, max_spans=max_spans)
+    keys = merged(dialect.session_and_user for dialect in ordered if isinstance(dialect, Convention))
+    return ReadingRules(dialects=ordered, hash_user=hash_user, session_and_user_keys=keys, max_spans=max_spans)

@@ -59,7 +59,7 @@ def read_trace(trace: Trace, rules: ReadingRules, *, through: int = 0) -> TraceT
     over = max(0, len(trace.spans) - rules.max_spans) if rules.max_spans is not None else 0
     if over:
         trace = replace(trace, spans=trace.spans[: rules.max_spans])
-    forest = grow(trace, rules.dialects)
+    forest = grow(trace, rules)
     units, rejected = segment(forest)
     materials = [gather(unit) for unit in units]
     turns = [turn(material, hash_user=rules.hash_user) for material in materials]

@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from monitor.assembly.rules import ReadingRules
+from monitor.extract.session_and_user import with_standard_keys
 from monitor.model.spans import LogRecord, Role, Span, Step, Trace
 from monitor.ports import Dialect
 
@@ -62,13 +64,14 @@ class Forest:
     """Log records without their span that say nothing."""
 
 
-def grow(trace: Trace, dialects: Sequence[Dialect]) -> Forest:
-    """Return the trees of a trace; `dialects` are in order of priority: the first that claims a span reads it.
+def grow(trace: Trace, rules: ReadingRules) -> Forest:
+    """Return the trees of a trace; the first dialect of the rules that claims a span reads it.
 
     Spans whose parent is unknown are children of one node without a span per missing parent. Cycles of parents are
     cut at their earliest span.
     """
-    nodes = {span.span_id: node(span, dialects) for span in trace.spans}
+    keys, dialects = rules.session_and_user_keys, rules.dialects
+    nodes = {span.span_id: node(with_standard_keys(span, keys), dialects) for span in trace.spans}
     lost_logs = 0
     for records in _by_span(trace.orphan_logs):
         restored = node(_span_of(records), dialects)

@@ -12,11 +12,12 @@ from monitor.extract import genai
 from monitor.extract.attributes import text
 from monitor.extract.chain_io import tidy
 from monitor.extract.convention import Convention, Setup
+from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Role, Span, Step
 
 NAME = "azure_ai"
 
-TABLE = replace(genai.TABLE, session_id=("gen_ai.conversation.id", "gen_ai.thread.id"))
+TABLE = genai.TABLE
 
 SYSTEMS = ("az.ai.", "azure.ai.", "microsoft.foundry")
 """Beginnings of `gen_ai.system` and `gen_ai.provider.name`."""
@@ -62,8 +63,7 @@ def read(span: Span) -> Step:
     # The same events, whatever the operation is called.
     spoken = genai.read(replace(span, attributes={**span.attributes, genai.OPERATION: "chat"}))
     if not puts:
-        session = text(span.attributes, *TABLE.session_id) or spoken.session_id
-        return _with_reply(replace(spoken, span=span, dialect=NAME, session_id=session))
+        return _with_reply(replace(spoken, span=span, dialect=NAME))
     asked = next((m.content for m in reversed(spoken.messages or ()) if m.role == "user" and m.content), None)
     return replace(TABLE.step(span, does, NAME), query=asked)
 
@@ -91,6 +91,7 @@ DIALECT = Convention(
         session="set session.id on the span around the turn",
         documents="put them into the prompt below a heading such as Context:",
     ),
+    session_and_user=SessionAndUserKeys(session_id=("gen_ai.thread.id",)),
     claims=claims,
     role=role,
     read=read,

@@ -9,13 +9,12 @@ from monitor.extract.component_names import component
 from monitor.extract.convention import Convention, Setup, Table
 from monitor.extract.documents import documents
 from monitor.extract.operations import Value, decoded, told
+from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Role, Span, Step
 
 NAME = "confident"
 
 TABLE = Table(
-    session_id=("confident.trace.thread_id",),
-    user_id=("confident.trace.user_id",),
     request_model=("confident.llm.model",),
     input_tokens=("confident.llm.input_token_count",),
     output_tokens=("confident.llm.output_token_count",),
@@ -84,6 +83,9 @@ DIALECT = Convention(
         ),
         session="confident.trace.thread_id and confident.trace.user_id",
         documents="confident.span.retrieval_context, an array of texts",
+    ),
+    session_and_user=SessionAndUserKeys(
+        session_id=("confident.trace.thread_id",), user_id=("confident.trace.user_id",)
     ),
     claims=claims,
     role=role,

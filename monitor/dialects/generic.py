@@ -196,8 +196,8 @@ def _read(held: Attributes, *, failed: bool) -> _Found:
     given = unwrap(held.get("question") or held.get("asked"))
     earlier = asked({"history": unwrap(held["history"])}).history if "history" in held else None
     return _Found(
-        session_id=_name(held.get("session")) or session_and_user.session_given(given),
-        user_id=_name(held.get("user")) or session_and_user.user_given(given),
+        session_id=_name(held.get("session")) or session_and_user.session_in_input(given),
+        user_id=_name(held.get("user")) or session_and_user.user_in_input(given),
         question=_text(question.query),
         history=question.history if earlier is None else earlier,
         answer=response,

@@ -11,13 +11,12 @@ from monitor.extract.attributes import integer, mapping, text
 from monitor.extract.component_names import component
 from monitor.extract.convention import Convention, Setup, Table
 from monitor.extract.operations import decoded, told
+from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Role, Span, Step
 
 NAME = "langfuse"
 
 TABLE = Table(
-    session_id=("session.id", "langfuse.session.id"),
-    user_id=("user.id", "langfuse.user.id"),
     model=("langfuse.observation.model.name",),
     request_model=("langfuse.observation.model.name",),
     facets=(
@@ -92,6 +91,11 @@ DIALECT = Convention(
         remark="give no mask function that removes input and output",
         session="with propagate_attributes(session_id=..., user_id=...): around each turn",
         documents='decorate the function that retrieves with @observe(as_type="retriever")',
+    ),
+    session_and_user=SessionAndUserKeys(
+        session_id=("langfuse.session.id",),
+        user_id=("langfuse.user.id",),
+        metadata_prefixes=("langfuse.trace.metadata.", "langfuse.observation.metadata."),
     ),
     claims=claims,
     role=role,

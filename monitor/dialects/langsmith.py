@@ -13,6 +13,7 @@ from monitor.extract.component_names import component
 from monitor.extract.convention import Convention, Setup, Table
 from monitor.extract.failure import exception
 from monitor.extract.operations import Value, decoded, told
+from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Role, Span, Step
 
 NAME = "langsmith"
@@ -89,6 +90,7 @@ DIALECT = Convention(
         session='metadata={"session_id": ..., "user_id": ...} in the run\'s config',
         documents='decorate the function that retrieves with @traceable(run_type="retriever")',
     ),
+    session_and_user=SessionAndUserKeys(metadata_prefixes=("langsmith.metadata.",)),
     claims=claims,
     role=role,
     read=read,

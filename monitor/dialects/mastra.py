@@ -12,6 +12,7 @@ from monitor.extract import genai
 from monitor.extract.attributes import is_mapping, is_sequence, mapping, text
 from monitor.extract.convention import Convention, Setup, Table
 from monitor.extract.operations import Value, decoded, told
+from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 
 NAME = "mastra"
@@ -103,6 +104,7 @@ DIALECT = Convention(
         session="tracingOptions: { metadata: { sessionId, userId } }, or memory: { thread, resource }",
         documents="let the tool that retrieves return objects with id and content",
     ),
+    session_and_user=SessionAndUserKeys(metadata_prefixes=("mastra.metadata.",)),
     claims=claims,
     role=role,
     read=read,

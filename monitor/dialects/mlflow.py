@@ -9,6 +9,7 @@ from monitor.extract.component_names import component
 from monitor.extract.convention import Convention, Setup, Table
 from monitor.extract.json_text import unwrap
 from monitor.extract.operations import decoded, told
+from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Attributes, Role, Span, Step
 
 NAME = "mlflow"
@@ -96,6 +97,7 @@ DIALECT = Convention(
         session="MLflow does not export its sessions; set session.id on a span of your own around the turn",
         documents="decorate the function that retrieves with @mlflow.trace(span_type=SpanType.RETRIEVER)",
     ),
+    session_and_user=SessionAndUserKeys(session_id=("mlflow.trace.session",), user_id=("mlflow.trace.user",)),
     claims=claims,
     role=role,
     read=read,

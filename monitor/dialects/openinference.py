@@ -27,8 +27,6 @@ NAME = "openinference"
 T = TypeVar("T")
 
 TABLE = Table(
-    session_id=("session.id",),
-    user_id=("user.id",),
     input_tokens=("llm.token_count.prompt",),
     output_tokens=("llm.token_count.completion",),
     facets=(

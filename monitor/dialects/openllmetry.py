@@ -18,6 +18,7 @@ from monitor.extract.convention import Convention, Setup, Table
 from monitor.extract.json_text import unwrap
 from monitor.extract.messages import Said, heard, said
 from monitor.extract.operations import Value, decoded, told
+from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 
 NAME = "openllmetry"
@@ -100,8 +101,8 @@ def read(span: Span) -> Step:
     given, made = decoded(text(attributes, *INPUTS)), decoded(text(attributes, *OUTPUTS))
     step = replace(
         step,
-        session_id=step.session_id or session_and_user.session_given(given.value),
-        user_id=step.user_id or session_and_user.user_given(given.value),
+        session_id=step.session_id or session_and_user.session_in_input(given.value),
+        user_id=step.user_id or session_and_user.user_in_input(given.value),
     )
     return told(step, _late(_unwrapped(given), made), _unwrapped(made))
 
@@ -174,6 +175,7 @@ DIALECT = Convention(
         session='Traceloop.set_association_properties({"session_id": ..., "user_id": ...})',
         documents="decorate the function that retrieves with @task and return the documents",
     ),
+    session_and_user=SessionAndUserKeys(metadata_prefixes=("traceloop.association.properties.",)),
     claims=claims,
     role=role,
     read=read,

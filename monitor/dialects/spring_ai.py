@@ -17,6 +17,7 @@ from monitor.extract.chain_io import asked, tidy
 from monitor.extract.convention import Convention, Setup
 from monitor.extract.documents import documents
 from monitor.extract.json_text import unwrap
+from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 from monitor.model.turns import Message
 
@@ -24,7 +25,6 @@ NAME = "spring_ai"
 
 TABLE = replace(
     genai.TABLE,
-    session_id=("spring.ai.chat.client.conversation.id", "gen_ai.conversation.id"),
     retrieval_query=("db.vector.query.content",),
     streaming=("spring.ai.chat.client.stream",),
     facets=(
@@ -181,6 +181,7 @@ DIALECT = Convention(
         session="the chat memory's conversation id; spring.reactor.context-propagation=auto keeps streamed turns whole",
         documents="log-query-response of the vector store, else what an advisor's prompt shows",
     ),
+    session_and_user=SessionAndUserKeys(session_id=("spring.ai.chat.client.conversation.id",)),
     claims=claims,
     role=role,
     read=read,

@@ -11,6 +11,7 @@ from monitor.extract.documents import documents
 from monitor.extract.failure import class_name
 from monitor.extract.json_text import unwrap
 from monitor.extract.operations import Value, decoded, question, told
+from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Attributes, Role, Span, Step
 
 NAME = "trulens"
@@ -18,7 +19,6 @@ NAME = "trulens"
 BASE = "ai.observability."
 KIND = BASE + "span_type"
 TABLE = Table(
-    session_id=(BASE + "conversation_id",),
     model=(BASE + "cost.model",),
     input_tokens=(BASE + "cost.num_prompt_tokens",),
     output_tokens=(BASE + "cost.num_completion_tokens",),
@@ -132,6 +132,7 @@ DIALECT = Convention(
         session="set session.id on a span of your own around the turn",
         documents='@instrument(span_type=RETRIEVAL, attributes={RETRIEVED_CONTEXTS: "return"})',
     ),
+    session_and_user=SessionAndUserKeys(session_id=(BASE + "conversation_id",)),
     claims=claims,
     role=role,
     read=read,

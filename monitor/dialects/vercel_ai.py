@@ -15,6 +15,7 @@ from monitor.extract.convention import Convention, Setup, Table
 from monitor.extract.documents import documents
 from monitor.extract.json_text import dump, parse, unwrap
 from monitor.extract.messages import Said, before_last_user, conversation, heard, said
+from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 
 NAME = "vercel_ai"
@@ -203,6 +204,7 @@ DIALECT = Convention(
         session="metadata: { sessionId, userId }",
         documents="let the tool that retrieves return objects with id and content",
     ),
+    session_and_user=SessionAndUserKeys(metadata_prefixes=("ai.telemetry.metadata.", "ai.settings.context.")),
     claims=claims,
     role=role,
     read=read,

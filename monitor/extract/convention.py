@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from monitor.extract import session_and_user
 from monitor.extract.attributes import boolean, integer, text, visible
 from monitor.extract.failure import failure
+from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Role, Span, Step
+
+_NO_KEYS = SessionAndUserKeys()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +19,7 @@ class Table:
     """Attribute keys of the fields that need no code, in order of preference."""
 
     session_id: tuple[str, ...] = ()
-    """Asked before the keys that every convention shares (`monitor.extract.session_and_user`)."""
+    """Keys on the convention's own spans only; read before those that conventions share."""
     user_id: tuple[str, ...] = ()
     model: tuple[str, ...] = ()
     """The model that answered."""
@@ -77,6 +80,8 @@ class Convention:
     versions: str
     """Which releases of the convention and its emitters were seen."""
     setup: Setup = Setup(lines="")
+    session_and_user: SessionAndUserKeys = _NO_KEYS
+    """Keys that are read on every span, whichever convention describes it; shared ones need no mention."""
     claims: Callable[[Span], bool]
     role: Callable[[Span], Role]
     read: Callable[[Span], Step]

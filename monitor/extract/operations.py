@@ -64,8 +64,8 @@ def told(step: Step, given: Value, made: Value) -> Step:
     if step.role in {Role.CHAIN, Role.AGENT}:
         step = replace(
             step,
-            session_id=step.session_id or session_and_user.session_given(given.value),
-            user_id=step.user_id or session_and_user.user_given(given.value),
+            session_id=step.session_id or session_and_user.session_in_input(given.value),
+            user_id=step.user_id or session_and_user.user_in_input(given.value),
         )
     reader = _READERS.get(step.role)
     return step if reader is None else reader(step, given, made)

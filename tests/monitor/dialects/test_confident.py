@@ -39,15 +39,13 @@ def test_what_was_set_for_the_trace(make: Make) -> None:
                 "confident.trace.input": "Why?",
                 "confident.trace.output": "So.",
                 "confident.trace.retrieval_context": ["Text."],
-                "confident.trace.thread_id": "s",
             },
         )
     )
-    assert ("Why?", "So.", "Text.", "s") == (
+    assert ("Why?", "So.", "Text.") == (
         read.query,
         read.response,
         read.documents[0].content if read.documents else None,
-        read.session_id,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from monitor.model.spans import AttributeValue, Role
 from monitor.ports import Dialect
 
 if TYPE_CHECKING:
-    from tests.monitor.conftest import Make
+    from tests.monitor.conftest import Make, Turns
 
 KINDS = plugins.kinds("dialects")
 _KEY = re.compile(r"[A-Za-z_][\w.]{2,79}\.?")
@@ -80,6 +81,35 @@ def test_whatever_a_span_holds(
     for dialect in dialects:
         if dialect.claims(span):
             assert dialect.read(span).role in {dialect.role(span), Role.NOISE}
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"traceloop.association.properties.session_id": "s", "traceloop.association.properties.user_id": "u"},
+        {"ai.telemetry.metadata.sessionId": "s", "ai.telemetry.metadata.userId": "u"},
+        {"ai.settings.context.conversationId": "s", "ai.settings.context.userId": "u"},
+        {"langsmith.metadata.conversation_id": "s", "langsmith.metadata.user_id": "u"},
+        {"langfuse.session.id": "s", "langfuse.user.id": "u"},
+        {"langfuse.trace.metadata.thread_id": '"s"', "langfuse.trace.metadata.langfuse_user_id": '"u"'},
+        {
+            "langfuse.observation.metadata.thread_id": '"t"',
+            "langfuse.observation.metadata.langfuse_session_id": '"s"',
+            "langfuse.observation.metadata.langfuse_user_id": '"u"',
+        },
+        {"mastra.metadata.sessionId": "s", "mastra.metadata.userId": "u"},
+        {"spring.ai.chat.client.conversation.id": "s", "user.id": "u"},
+        {"confident.trace.thread_id": "s", "confident.trace.user_id": "u"},
+        {"mlflow.trace.session": '"s"', "mlflow.trace.user": '"u"'},
+        {"ai.observability.conversation_id": "s", "enduser.id": "u"},
+        {"gen_ai.thread.id": "s", "user_id": "u"},
+    ],
+)
+def test_session_and_user_keys(make: Make, turns: Turns, attributes: dict[str, AttributeValue]) -> None:
+    """What an SDK writes on every span of a turn counts on the spans of other conventions."""
+    root = make.chain(1, "Why?", "So.")
+    (turn,) = turns([replace(root, attributes={**root.attributes, **attributes})])
+    assert ("s", "user:u") == (turn.session_id, turn.user_id)
 
 
 def test_a_request(make: Make) -> None:

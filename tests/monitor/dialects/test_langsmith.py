@@ -53,9 +53,8 @@ def test_nothing_found(make: Make) -> None:
 
 
 def test_a_session_is_not_the_project(make: Make) -> None:
-    """`langsmith.trace.session_name` names the project; the chat's session is metadata of the app."""
+    """`langsmith.trace.session_name` names the project."""
     assert None is step(make, "chain", {"langsmith.trace.session_name": "northwind"}).session_id
-    assert "s" == step(make, "chain", {"langsmith.metadata.conversation_id": "s"}).session_id
 
 
 def test_tokens_in_metadata(make: Make) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.dialects.mastra import DIALECT
-from monitor.model.spans import Role
+from monitor.model.spans import Attributes, Role
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make, Turns
@@ -49,9 +49,16 @@ def test_releases_before_1(make: Make, turns: Turns) -> None:
     assert [0, 1] == sorted(DIALECT.read(span).tool_calls for span in spans[2:])
 
 
-def test_a_thread(make: Make) -> None:
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ({}, ("t", None)),
+        ({"mastra.metadata.userId": "u", "gen_ai.conversation.id": "s"}, ("s", "user:u")),
+        ({"mastra.metadata.sessionId": "s"}, ("s", None)),
+    ],
+)
+def test_a_thread(make: Make, turns: Turns, attributes: Attributes, expected: tuple[str | None, str | None]) -> None:
     """A thread is the session; ids in the run's metadata come first."""
-    run = {"mastra.span.type": "agent_run", "threadId": "t"}
-    assert ("t", None) == (DIALECT.read(make.span(1, run)).session_id, DIALECT.read(make.span(1, run)).user_id)
-    told = DIALECT.read(make.span(1, {**run, "mastra.metadata.userId": "u", "gen_ai.conversation.id": "s"}))
-    assert ("s", "u") == (told.session_id, told.user_id)
+    run = {"mastra.span.type": "agent_run", "threadId": "t", "input": "Why?", "output": "So."}
+    (turn,) = turns([make.span(1, {**run, **attributes})])
+    assert expected == (turn.session_id, turn.user_id)

@@ -1,9 +1,24 @@
 """Whose conversation a span belongs to."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import pytest
 
-from monitor.extract.session_and_user import session, session_given, user, user_given
-from monitor.model.spans import Attributes
+from monitor.extract.session_and_user import (
+    SessionAndUserKeys,
+    merged,
+    session,
+    session_in_input,
+    user,
+    user_in_input,
+    with_standard_keys,
+)
+
+if TYPE_CHECKING:
+    from monitor.model.spans import Attributes
+    from tests.monitor.conftest import Make
 
 
 @pytest.mark.parametrize(
@@ -11,16 +26,13 @@ from monitor.model.spans import Attributes
     [
         {"session.id": "s"},
         {"gen_ai.conversation.id": "s"},
-        {"traceloop.association.properties.session_id": "s"},
-        {"ai.telemetry.metadata.sessionId": "s"},
-        {"ai.settings.context.conversationId": "s"},
-        {"gen_ai.thread.id": "s"},
-        {"langsmith.metadata.thread_id": "s"},
+        {"metadata.thread_id": "s"},
+        {"conversationId": "s"},
         {"metadata": '{"thread_id": "s", "tenant": "emea"}'},
     ],
 )
 def test_session_keys(attributes: Attributes) -> None:
-    """Every SDK's key is known."""
+    """The keys that several conventions share are known."""
     assert "s" == session(attributes)
 
 
@@ -50,19 +62,38 @@ def test_a_conversation_made_up_for_one_call(conversation: str, expected: str | 
     assert expected == session({"gen_ai.conversation.id": conversation, "gen_ai.agent.call.id": CALL})
 
 
-def test_langfuse_metadata() -> None:
-    """Langfuse's callback keeps the ids in metadata, as JSON; its own names come before a graph's thread."""
-    bag = "langfuse.observation.metadata."
-    given: Attributes = {bag + "thread_id": '"t"', bag + "langfuse_session_id": '"s"', bag + "langfuse_user_id": '"u"'}
-    assert ("s", "u") == (session(given), user(given))
+ACME = merged(
+    (
+        SessionAndUserKeys(session_id=("acme.chat",), user_id=("acme.person",)),
+        SessionAndUserKeys(metadata_prefixes=("acme.metadata.",)),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ({"acme.chat": "s", "acme.person": "u"}, ("s", "u")),
+        ({"acme.metadata.threadId": "s", "acme.metadata.user_id": 7}, ("s", "7")),
+        ({"acme.metadata.thread_id": '"s"', "acme.metadata.langfuse_session_id": '"f"'}, ("f", None)),
+        ({"acme.chat": "a", "acme.metadata.session_id": "b"}, ("a", None)),
+        ({"acme.chat": "a", "gen_ai.conversation.id": "b", "acme.person": "u", "enduser.id": "w"}, ("b", "w")),
+        ({"acme.chat": "a", "session.id": "[Scrubbed due to 'session']"}, ("a", None)),
+        ({"acme.metadata.tenant": "emea"}, (None, None)),
+    ],
+)
+def test_keys_of_an_sdk(make: Make, attributes: Attributes, expected: tuple[str | None, str | None]) -> None:
+    """What only an SDK's keys say stands under the standard ones afterwards; shared keys come first."""
+    standard = with_standard_keys(make.span(1, attributes), ACME).attributes
+    assert expected == (session(standard), user(standard))
 
 
 def test_ids_among_arguments() -> None:
     """A function is given the ids beside the question, a chain in its settings; a sentence is no id."""
-    assert ("s", None) == (session_given({"args": ["Why?"], "kwargs": {"session_id": "s"}}), user_given("Why?"))
-    assert "u" == user_given({"inputs": {"question": "Why?"}, "metadata": {"user_id": "u"}})
-    assert "t" == session_given({"config": {"configurable": {"thread_id": "t"}}})
-    assert session_given({"thread_id": "the one about mills"}) is None
+    assert ("s", None) == (session_in_input({"args": ["Why?"], "kwargs": {"session_id": "s"}}), user_in_input("Why?"))
+    assert "u" == user_in_input({"inputs": {"question": "Why?"}, "metadata": {"user_id": "u"}})
+    assert "t" == session_in_input({"config": {"configurable": {"thread_id": "t"}}})
+    assert session_in_input({"thread_id": "the one about mills"}) is None
 
 
 def test_plain_keys() -> None:
