@@ -32,20 +32,20 @@ _ORDER = (AlertState.FIRING, AlertState.RESOLVED)
 
 
 def tick(store: AlertStore, settings: AlertSettings, *, channels: Sequence[str], now: datetime) -> int:
-    """Move alerts on and queue what people must hear; return the number of alerts moved.
+    """Move alerts on and queue the notifications that people must get; return the number of alerts moved.
 
-    An alert that recovered while pending is resolved without a word.
+    An alert that recovered while pending is resolved without a notification.
     """
     moved = [step for alert in store.alerts(states=_OPEN) if (step := advance(alert, hold=settings.hold, now=now))]
     if not moved:
         return 0
-    told = [
+    caused = [
         Notification(alert_id=alert.alert_id, channel=channel, transition=transition)
         for alert, transitions in moved
         for transition in transitions
         for channel in channels
     ]
-    store.save_alerts([alert for alert, _ in moved], told)
+    store.save_alerts([alert for alert, _ in moved], caused)
     for alert, transitions in moved:
         series = alert.regression.series
         for transition in transitions:
@@ -54,11 +54,11 @@ def tick(store: AlertStore, settings: AlertSettings, *, channels: Sequence[str],
 
 
 def advance(alert: Alert, *, hold: timedelta, now: datetime) -> tuple[Alert, tuple[AlertState, ...]] | None:
-    """Return the alert in its next state with the transitions to tell; None when it stays as it is."""
+    """Return the alert in its next state with the transitions to notify of; None when it stays as it is."""
     recovered = alert.regression.recovered_at is not None
     if recovered:
-        told = (AlertState.RESOLVED,) if alert.state is AlertState.FIRING else ()
-        return replace(alert, state=AlertState.RESOLVED, resolved_at=now, annotated=False), told
+        transitions = (AlertState.RESOLVED,) if alert.state is AlertState.FIRING else ()
+        return replace(alert, state=AlertState.RESOLVED, resolved_at=now, annotated=False), transitions
     if alert.state is AlertState.PENDING and now >= alert.pending_at + hold:
         return replace(alert, state=AlertState.FIRING, firing_at=now, annotated=False), (AlertState.FIRING,)
     return None
@@ -85,7 +85,7 @@ async def deliver(
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(
-                _alone(_drain(store, channels.get(name), settings, queue=queue, alerts=alerts, now=now), faults)
+                _isolated(_drain(store, channels.get(name), settings, queue=queue, alerts=alerts, now=now), faults)
             )
             for name, queue in queues.items()
         ]
@@ -94,7 +94,7 @@ async def deliver(
     return tuple(notification for task in tasks for notification in task.result())
 
 
-async def _alone(work: Awaitable[list[Notification]], faults: list[Exception]) -> list[Notification]:
+async def _isolated(work: Awaitable[list[Notification]], faults: list[Exception]) -> list[Notification]:
     """Return what the work on one channel recorded; its fault goes to `faults`: raised, it would end the others'."""
     try:
         return await work
@@ -114,18 +114,18 @@ async def _drain(
 ) -> list[Notification]:
     """Work off one channel's queue, firing messages first; an incident whose message failed waits with the next one."""
     recorded: list[Notification] = []
-    held: set[str] = set()
+    postponed: set[str] = set()
     for notification in queue:
-        if notification.alert_id in held:
+        if notification.alert_id in postponed:
             continue
         if notification.not_before is not None and notification.not_before > now:
-            held.add(notification.alert_id)
+            postponed.add(notification.alert_id)
             continue
         attempted = await _attempt(channel, alerts.get(notification.alert_id), notification, settings=settings, now=now)
         await asyncio.to_thread(store.save_notification, attempted)
         recorded.append(attempted)
         if attempted.sent_at is None and attempted.not_before != NEVER:
-            held.add(notification.alert_id)
+            postponed.add(notification.alert_id)
     return recorded
 
 
@@ -133,44 +133,45 @@ async def _attempt(
     channel: Channel | None, alert: Alert | None, notification: Notification, *, settings: AlertSettings, now: datetime
 ) -> Notification:
     """Send once and return what is to be recorded."""
-    tried = replace(notification, attempt=notification.attempt + 1, not_before=None)
+    attempted = replace(notification, attempt=notification.attempt + 1, not_before=None)
     if channel is None or alert is None:
-        return _given_up(tried, "no_channel" if channel is None else "no_alert")
+        return _give_up(attempted, "no_channel" if channel is None else "no_alert")
     try:
         async with asyncio.timeout(_PATIENCE.total_seconds()):
             await channel.send(replace(alert, state=notification.transition))
     except Permanent as error:
-        return _given_up(tried, error.reason)
+        return _give_up(attempted, error.reason)
     except Retryable as error:
         pause = error.retry_after if isinstance(error.retry_after, timedelta) else None
-        return _later(tried, type(error).__name__, settings=settings, now=now, at_least=pause)
-    except Exception as error:  # noqa: BLE001 -- a channel is foreign code; its fault must not keep others from telling
-        return _later(tried, type(error).__name__, settings=settings, now=now, at_least=None)
+        return _retry_later(attempted, type(error).__name__, settings=settings, now=now, at_least=pause)
+    except Exception as error:  # noqa: BLE001 -- a channel is foreign code; its fault must not keep others from sending
+        return _retry_later(attempted, type(error).__name__, settings=settings, now=now, at_least=None)
     except asyncio.CancelledError as error:
         # The channel's own, unless it is this task that is to end.
         if (task := asyncio.current_task()) is None or task.cancelling():
             raise
-        return _later(tried, type(error).__name__, settings=settings, now=now, at_least=None)
-    return replace(tried, sent_at=now, failure="")
+        return _retry_later(attempted, type(error).__name__, settings=settings, now=now, at_least=None)
+    return replace(attempted, sent_at=now, failure="")
 
 
-def _later(
-    tried: Notification, failure: str, *, settings: AlertSettings, now: datetime, at_least: timedelta | None
+def _retry_later(
+    notification: Notification, failure: str, *, settings: AlertSettings, now: datetime, at_least: timedelta | None
 ) -> Notification:
     """Return the failed attempt with its next time: doubled each time or what the other asks for, at most an hour."""
-    if tried.attempt >= settings.attempts:
-        return _given_up(tried, failure)
-    not_before = now + backoff(tried.attempt, first=settings.backoff, longest=LONGEST, at_least=at_least)
+    if notification.attempt >= settings.attempts:
+        return _give_up(notification, failure)
+    not_before = now + backoff(notification.attempt, first=settings.backoff, longest=LONGEST, at_least=at_least)
     log.warning(
-        "alert %s: %s not told of %s (%s, attempt %d of %d), next at %s",
-        tried.alert_id, tried.channel, tried.transition, failure, tried.attempt, settings.attempts, not_before,
+        "alert %s: the %s message was not sent to channel %s (%s, attempt %d of %d); next attempt at %s",
+        notification.alert_id, notification.transition, notification.channel, failure, notification.attempt,
+        settings.attempts, not_before,
     )  # fmt: skip
-    return replace(tried, failure=failure, not_before=not_before)
+    return replace(notification, failure=failure, not_before=not_before)
 
 
-def _given_up(tried: Notification, failure: str) -> Notification:
+def _give_up(notification: Notification, failure: str) -> Notification:
     log.error(
-        "alert %s: %s will not be told of %s (%s after %d attempts)",
-        tried.alert_id, tried.channel, tried.transition, failure, tried.attempt,
+        "alert %s: the %s message will never be sent to channel %s (%s after %d attempts)",
+        notification.alert_id, notification.transition, notification.channel, failure, notification.attempt,
     )  # fmt: skip
-    return replace(tried, failure=failure, not_before=NEVER)
+    return replace(notification, failure=failure, not_before=NEVER)

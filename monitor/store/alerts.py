@@ -1,4 +1,4 @@
-"""Alerts and the notifications they cause, which are also the log of who was told what."""
+"""Alerts and the notifications they cause, which are also the log of what was sent to whom."""
 
 from __future__ import annotations
 

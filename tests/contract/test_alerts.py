@@ -1,4 +1,4 @@
-"""`AlertStore` and `LeaseStore`: who is told, and who does the telling."""
+"""`AlertStore` and `LeaseStore`: what is to be sent to whom, and which process sends it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def alert(make: Make) -> Alert:
     )
 
 
-def told(alert: Alert, channel: str = "slack", transition: AlertState = AlertState.FIRING) -> Notification:
+def unsent(alert: Alert, channel: str = "slack", transition: AlertState = AlertState.FIRING) -> Notification:
     """A notification that was not tried yet."""
     return Notification(alert_id=alert.alert_id, channel=channel, transition=transition)
 
@@ -105,39 +105,39 @@ def test_alert_changes(store: Store, alert: Alert) -> None:
 
 def test_notification_is_known(store: Store, alert: Alert) -> None:
     """A transition that is saved again causes no second notification, whether the first was sent or only tried."""
-    store.save_alerts([alert], [told(alert), told(alert, "email")])
-    sent = replace(told(alert), attempt=1, sent_at=alert.firing_at)
-    tried = replace(told(alert, "email"), attempt=3, failure="Retryable", not_before=alert.firing_at)
+    store.save_alerts([alert], [unsent(alert), unsent(alert, "email")])
+    sent = replace(unsent(alert), attempt=1, sent_at=alert.firing_at)
+    tried = replace(unsent(alert, "email"), attempt=3, failure="Retryable", not_before=alert.firing_at)
     store.save_notification(sent)
     store.save_notification(tried)
-    store.save_alerts([alert], [told(alert), told(alert, "email")])
+    store.save_alerts([alert], [unsent(alert), unsent(alert, "email")])
     assert (tried,) == store.notifications(due=alert.firing_at)
 
 
 def test_sent_stays_sent(store: Store, alert: Alert) -> None:
     """A failure that is recorded late does not send an alert twice."""
-    store.save_alerts([alert], [told(alert)])
-    store.save_notification(replace(told(alert), attempt=2, sent_at=alert.firing_at))
-    store.save_notification(replace(told(alert), attempt=1, failure="TimeoutError"))
+    store.save_alerts([alert], [unsent(alert)])
+    store.save_notification(replace(unsent(alert), attempt=2, sent_at=alert.firing_at))
+    store.save_notification(replace(unsent(alert), attempt=1, failure="TimeoutError"))
     assert store.notifications(due=alert.firing_at + 999 * MINUTE) == ()
 
 
 def test_notifications_due(store: Store, alert: Alert) -> None:
     """A notification that is to wait is not due earlier."""
-    waiting = replace(told(alert), not_before=alert.firing_at + MINUTE)
+    waiting = replace(unsent(alert), not_before=alert.firing_at + MINUTE)
     store.save_alerts([alert], [waiting])
     assert store.notifications(due=alert.firing_at) == ()
     assert (waiting,) == store.notifications(due=alert.firing_at + MINUTE)
 
 
 def test_notifications_in_order(store: Store, alert: Alert) -> None:
-    """What happened first is told first: by the time of the transition, then pending, firing, resolved."""
+    """What happened first is sent first: by the time of the transition, then pending, firing, resolved."""
     at_once = replace(alert, alert_id="a2", pending_at=alert.pending_at - MINUTE, firing_at=alert.pending_at - MINUTE)
     caused = [
-        told(alert, transition=AlertState.RESOLVED),
-        told(alert, transition=AlertState.FIRING),
-        told(at_once, transition=AlertState.FIRING),
-        told(at_once, transition=AlertState.PENDING),
+        unsent(alert, transition=AlertState.RESOLVED),
+        unsent(alert, transition=AlertState.FIRING),
+        unsent(at_once, transition=AlertState.FIRING),
+        unsent(at_once, transition=AlertState.PENDING),
     ]
     store.save_alerts([alert, at_once], caused)
     assert tuple(reversed(caused)) == store.notifications(due=alert.firing_at)
@@ -145,7 +145,7 @@ def test_notifications_in_order(store: Store, alert: Alert) -> None:
 
 def test_alert_and_notification_together(store: Store, alert: Alert) -> None:
     """An alert whose notification cannot be written is not saved either."""
-    stranger = replace(told(alert), alert_id="unknown")
+    stranger = replace(unsent(alert), alert_id="unknown")
     with pytest.raises(StoreUnavailable):
         store.save_alerts([alert], [stranger])
     assert store.alerts() == ()

@@ -27,10 +27,10 @@ SETTINGS = AlertSettings()
 
 
 class Phone:
-    """A channel that notes whom it told what, or fails as told."""
+    """A channel that notes what it sent, or fails with `failure`."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, str]] = []
+        self.sent: list[tuple[str, str]] = []
         self.failure: Exception | None = None
         self.refused = 0
 
@@ -39,7 +39,7 @@ class Phone:
         if self.failure is not None:
             self.refused += 1
             raise self.failure
-        self.told.append((alert.alert_id, alert.state.value))
+        self.sent.append((alert.alert_id, alert.state.value))
 
 
 def pending(alert_id: str = "a1", *, recovered_at: datetime | None = None, at: datetime = NOW) -> Alert:
@@ -94,7 +94,7 @@ def only(store: SqlStore) -> Alert:
     return alert
 
 
-def test_an_alert_fires_at_once_and_is_told_to_every_channel(store: SqlStore) -> None:
+def test_an_alert_fires_at_once_and_is_sent_to_every_channel(store: SqlStore) -> None:
     """Without a hold, pending becomes firing, with one message per channel; again, nothing happens."""
     store.save_alerts([pending()], [])
     assert move(store, channels=("0", "1")) == 1
@@ -102,12 +102,12 @@ def test_an_alert_fires_at_once_and_is_told_to_every_channel(store: SqlStore) ->
     first, second = Phone(), Phone()
     assert {n.channel for n in deliver(store, first, second)} == {"0", "1"}
     assert deliver(store, first, second) == ()
-    assert first.told == second.told == [("a1", "firing")]
+    assert first.sent == second.sent == [("a1", "firing")]
     assert (only(store).state, only(store).firing_at) == (AlertState.FIRING, NOW)
 
 
 def test_a_hold_is_waited_for(store: SqlStore) -> None:
-    """Before `hold` is over nothing is told; a recovery meanwhile ends the alert without a word."""
+    """Before `hold` is over nothing is sent; a recovery meanwhile ends the alert without a message."""
     settings = AlertSettings(hold=timedelta(minutes=30))
     store.save_alerts([pending()], [])
     assert move(store, now=NOW + 29 * MINUTE, settings=settings) == 0
@@ -117,7 +117,7 @@ def test_a_hold_is_waited_for(store: SqlStore) -> None:
     assert store.notifications(due=stage.NEVER) == ()
 
 
-def test_a_recovery_is_told_once(store: SqlStore) -> None:
+def test_a_recovery_is_sent_once(store: SqlStore) -> None:
     """Firing, then resolved: two messages in this order, and the alert is to be annotated anew."""
     phone = Phone()
     store.save_alerts([pending()], [])
@@ -128,7 +128,7 @@ def test_a_recovery_is_told_once(store: SqlStore) -> None:
     assert move(store, now=NOW + 62 * MINUTE) == 0
     deliver(store, phone, now=NOW + 62 * MINUTE)
     deliver(store, phone, now=NOW + 63 * MINUTE)
-    assert phone.told == [("a1", "firing"), ("a1", "resolved")]
+    assert phone.sent == [("a1", "firing"), ("a1", "resolved")]
     assert not only(store).annotated
     assert only(store).resolved_at == NOW + 61 * MINUTE
 
@@ -153,7 +153,7 @@ def test_a_message_that_was_decided_survives_a_restart(tmp_path: Path) -> None:
 
     for step in ("detect", "move", "tell", "tell", "move", "tell", "recover", "move", "move", "tell", "tell"):
         fresh(step)
-    assert phone.told == [("a1", "firing"), ("a1", "resolved")]
+    assert phone.sent == [("a1", "firing"), ("a1", "resolved")]
     store = open_store(url)
     assert only(store).regression.recovered_at == over
     store.close()
@@ -169,7 +169,7 @@ def test_a_stale_copy_of_an_alert_tells_nobody_twice(store: SqlStore) -> None:
     store.save_alerts([stale], [])
     move(store, now=NOW + MINUTE)
     deliver(store, phone, now=NOW + MINUTE)
-    assert phone.told == [("a1", "firing")]
+    assert phone.sent == [("a1", "firing")]
     assert only(store).state is AlertState.FIRING
 
 
@@ -194,7 +194,7 @@ def test_a_failed_message_is_tried_again_later_and_later(store: SqlStore) -> Non
     assert failed.not_before == now + timedelta(minutes=30)
     phone.failure = None
     deliver(store, phone, now=failed.not_before)
-    assert phone.told == [("a1", "firing")]
+    assert phone.sent == [("a1", "firing")]
 
 
 @pytest.mark.parametrize("pause", [timedelta(days=30), timedelta(seconds=999_999_999_999), timedelta.max])
@@ -206,7 +206,7 @@ def test_no_pause_is_longer_than_an_hour(store: SqlStore, pause: timedelta) -> N
     move(store, channels=("0", "1"))
     failed = {notification.channel: notification for notification in deliver(store, busy, phone)}["0"]
     assert failed.not_before == NOW + timedelta(hours=1)
-    assert phone.told == [("a1", "firing")]
+    assert phone.sent == [("a1", "firing")]
 
 
 def test_a_hundred_attempts(store: SqlStore) -> None:
@@ -283,11 +283,11 @@ def test_a_channel_in_trouble_keeps_no_other_from_telling(store: SqlStore, failu
         "0": (None, NOW + timedelta(seconds=15)),
         "1": (NOW, None),
     }
-    assert phone.told == [("a1", "firing")]
+    assert phone.sent == [("a1", "firing")]
 
 
 def test_what_cannot_be_recorded_keeps_no_other_from_telling(tmp_path: Path) -> None:
-    """A database that refuses one channel's row fails the tick at its end, after all others were told and recorded."""
+    """A database that refuses one channel's row fails the tick at its end, after all others were sent and recorded."""
     store = open_store(f"sqlite:///{tmp_path / 'm.db'}")
     with closing(sqlite3.connect(tmp_path / "m.db")) as database:
         database.execute(
@@ -307,7 +307,7 @@ def test_what_cannot_be_recorded_keeps_no_other_from_telling(tmp_path: Path) -> 
     move(store, channels=("0", "1"))
     with pytest.raises(StoreUnavailable):
         deliver(store, refused, slow)
-    assert (refused.told, slow.told) == ([("a1", "firing")],) * 2
+    assert (refused.sent, slow.sent) == ([("a1", "firing")],) * 2
     assert [n.channel for n in store.notifications(due=NOW)] == ["0"]
     store.close()
 
@@ -324,7 +324,7 @@ def test_resolved_never_overtakes_firing(store: SqlStore) -> None:
     assert deliver(store, phone, now=NOW + timedelta(seconds=6)) == ()
     phone.failure = None
     deliver(store, phone, now=NOW + MINUTE)
-    assert phone.told == [("a1", "firing"), ("a1", "resolved")]
+    assert phone.sent == [("a1", "firing"), ("a1", "resolved")]
 
 
 def test_a_channel_that_is_gone_from_the_settings_is_given_up(store: SqlStore) -> None:
@@ -337,12 +337,12 @@ def test_a_channel_that_is_gone_from_the_settings_is_given_up(store: SqlStore) -
 
 def test_a_message_taken_but_not_recorded_is_sent_again(store: SqlStore) -> None:
     """At least once: a process that ends between the two sends it a second time, under the same id."""
-    told: list[str] = []
+    sent: list[str] = []
 
     class Last:
         async def send(self, alert: Alert) -> None:
-            told.append(alert.alert_id)
-            if len(told) == 1:
+            sent.append(alert.alert_id)
+            if len(sent) == 1:
                 taken.set()
                 await asyncio.Event().wait()
 
@@ -359,4 +359,4 @@ def test_a_message_taken_but_not_recorded_is_sent_again(store: SqlStore) -> None
         asyncio.run(end_when_taken())
     asyncio.run(stage.deliver(store, {"0": Last()}, SETTINGS, now=NOW))
     asyncio.run(stage.deliver(store, {"0": Last()}, SETTINGS, now=NOW))
-    assert told == ["a1", "a1"]
+    assert sent == ["a1", "a1"]
