@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from monitor.model.spans import Decoded, Fragment, Role, Span, Step
 from monitor.model.trends import Alert
-from monitor.model.turns import ChatMessage, Finding, Reason, Reply, Rubric, Turn
+from monitor.model.turns import ChatMessage, ChatRequest, Finding, Reason, Reply, Rubric, Turn
 
 Clock: TypeAlias = Callable[[], datetime]
 """Returns the current aware UTC instant: the wall clock, or event time in `replay`, `demo` and tests."""
@@ -121,17 +121,8 @@ class Judge(Protocol):
     def name(self) -> str:
         """Endpoint kind and model as configured; part of every rubric id."""
 
-    async def ask(
-        self,
-        messages: Sequence[ChatMessage],
-        schema: Mapping[str, object] | None,
-        *,
-        max_output_tokens: int,
-        alternatives: bool = False,
-    ) -> Reply:
+    async def ask(self, request: ChatRequest) -> Reply:
         """Return the model's reply, complete or marked by `finish_reason` or `refusal` as not.
-
-        With `alternatives` it says what the reply could have begun with, where the endpoint tells.
 
         Raises:
             RateLimited: pause for `retry_after`.

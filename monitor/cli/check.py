@@ -21,7 +21,7 @@ from monitor.cli.options import CONFIG, STORE, examples, settings_of
 from monitor.cli.output import FAILED, print_table
 from monitor.errors import ConfigError, MonitorError, place
 from monitor.model.spans import Fragment
-from monitor.model.turns import ChatMessage
+from monitor.model.turns import ChatMessage, ChatRequest
 from monitor.runtime.build import (
     build_channels,
     build_collectors,
@@ -40,8 +40,10 @@ if TYPE_CHECKING:
     from monitor.grafana.publisher import GrafanaPublisher
 
 _OURS = ("monitor", "collectors")
-_PING = (ChatMessage(role="user", content='Reply with the JSON object {"ok": true} and nothing else.'),)
-_PING_TOKENS = 16
+_PING = ChatRequest(
+    messages=(ChatMessage(role="user", content='Reply with the JSON object {"ok": true} and nothing else.'),),
+    max_output_tokens=16,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +148,7 @@ async def _judge(settings: Settings) -> str:
     for where, endpoint in (("judge", settings.judge), ("judge.fallback", settings.judge.fallback)):
         if endpoint is not None:
             async with build_endpoint(endpoint, where) as client:
-                reply = await client.ask(_PING, None, max_output_tokens=_PING_TOKENS)
+                reply = await client.ask(_PING)
             answers.append(f"{reply.model} answered in {reply.latency.total_seconds():.2f} s")
     return "; fallback: ".join(answers)
 

@@ -68,32 +68,32 @@ class ClaimMetric:
         mark = fence(self.fence_key, turn.turn_id)
         citations = [(c.id or f"doc{place}", c.content) for place, c in enumerate(turn.citations or (), start=1)]
         shown = [(name, clean(content, mark)) for name, content in citations if content]
-        found = pieces([content for _, content in shown], params.window_tokens)
-        nearness = Nearness(found)
-        known = {"query": clean(turn.query or "", mark), "response": clean(turn.response or "", mark)}
-        asked: list[Question] = []
+        passages = pieces([content for _, content in shown], params.window_tokens)
+        nearness = Nearness(passages)
+        whole_turn = {"query": clean(turn.query or "", mark), "response": clean(turn.response or "", mark)}
+        questions: list[Question] = []
         for number, sentence in enumerate(split(clean(turn.response or "", mark), limit=params.max_sentences), start=1):
             if not claims(sentence):
                 continue
-            for piece in islice(nearness(sentence), params.windows):
-                values = {**known, "fence": mark, "claim": sentence, "document": piece.text}
-                asked.append(
+            for passage in islice(nearness(sentence), params.windows):
+                values = {**whole_turn, "fence": mark, "claim": sentence, "document": passage.text}
+                questions.append(
                     Question(
                         sentence=number,
                         claim=sentence,
-                        citation=shown[piece.document][0],
+                        citation=shown[passage.document][0],
                         messages=self._rendered(values),
-                        partial=len(found) > params.windows,
+                        partial=len(passages) > params.windows,
                     )
                 )
-        return tuple(asked)
+        return tuple(questions)
 
     def read(self, turn: Turn, reply: Reply | None) -> Finding | Reason:
         """Return the finding on an answer of a single question, or NO_CLAIMS when there was none to ask."""
-        asked = self.questions(turn)
-        if reply is None or not asked:
+        questions = self.questions(turn)
+        if reply is None or not questions:
             return Reason.NO_CLAIMS
-        return self.conclude(asked[:1], [self.support(reply)])
+        return self.conclude(questions[:1], [self.support(reply)])
 
     def support(self, reply: Reply) -> float | Reason:
         """Return P(yes) of one reply, or why there is none.
@@ -109,10 +109,10 @@ class ClaimMetric:
             return _probability(reply.alternatives)
         return read_yes_no(json_reply.spoken(reply), self.settings.defect).score or 0.0
 
-    def conclude(self, asked: Sequence[Question], supports: Sequence[float | Reason]) -> Finding | Reason:
+    def conclude(self, questions: Sequence[Question], supports: Sequence[float | Reason]) -> Finding | Reason:
         """Return the worst sentence's best support; a reason when a question was refused or filtered."""
         best: dict[int, tuple[float, Question]] = {}
-        for question, support in zip(asked, supports, strict=True):
+        for question, support in zip(questions, supports, strict=True):
             if isinstance(support, Reason):
                 return support
             if question.sentence not in best or support > best[question.sentence][0]:
@@ -135,7 +135,7 @@ class ClaimMetric:
             defect=self.settings.defect(score),
             reason=f"not borne out: sentence {', '.join(wrong)}" if wrong else "",
             details=details,
-            flags=frozenset({CONTEXT_TRUNCATED} if any(question.partial for question in asked) else ()),
+            flags=frozenset({CONTEXT_TRUNCATED} if any(question.partial for question in questions) else ()),
         )
 
     def _rendered(self, values: Mapping[str, str]) -> tuple[ChatMessage, ...]:

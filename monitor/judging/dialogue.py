@@ -16,7 +16,7 @@ from monitor.judging import injection
 from monitor.judging.claim_metric import ClaimMetric, Question
 from monitor.judging.concurrently import concurrently
 from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED, fit, tokens
-from monitor.model.turns import ChatMessage, Exchange, Finding, Reason, Reply, Turn
+from monitor.model.turns import ChatMessage, ChatRequest, Exchange, Finding, Reason, Reply, Turn
 from monitor.ports import Judge, Metric
 
 MOST_CALLS = 4
@@ -57,37 +57,36 @@ async def converse(metrics: Sequence[Metric], turn: Turn, judge: Judge) -> tuple
     messages = lead.messages(turn)
     if not messages:
         return _answers([metric.read(turn, None) for metric in metrics], (), ())
+    request = ChatRequest(messages=messages, schema=lead.schema, max_output_tokens=lead.max_output_tokens)
     replies: list[Reply] = []
     readings = _Readings(metrics)
-    budget = lead.max_output_tokens
-    seen, asked = turn, messages
+    shown = turn
     repaired = False
     while True:
         try:
-            reply = await judge.ask(asked, lead.schema, max_output_tokens=budget)
+            reply = await judge.ask(request)
         except Rejected as error:
-            if error.reason == "context_length" and seen is turn and (shorter := _shortened(turn, messages)):
-                seen, asked = shorter, lead.messages(shorter)
+            if error.reason == "context_length" and shown is turn and (shorter := _shortened(turn, messages)):
+                shown, request = shorter, replace(request, messages=lead.messages(shorter))
                 continue
-            reason = Reason.CONTENT_FILTER if error.reason == "content_filter" else Reason.REJECTED
-            readings.give_up(reason, str(error))
+            readings.give_up(_reason(error), str(error))
             return _answers(readings.results, messages, replies, details=readings.details, severities=error.severities)
         replies.append(reply)
-        readings.read(seen, reply)
+        readings.read(shown, reply)
         if readings.problems and not repaired:
-            repaired, asked = True, _repair(asked, readings.problems, form=_form(lead))
+            repaired = True
+            request = replace(request, messages=_repair(request.messages, readings.problems, form=_form(lead)))
             continue
-        if Reason.TRUNCATED in readings.results and budget == lead.max_output_tokens:
-            budget *= _MORE_ROOM
+        if Reason.TRUNCATED in readings.results and request.max_output_tokens == lead.max_output_tokens:
+            request = replace(request, max_output_tokens=_MORE_ROOM * lead.max_output_tokens)
             continue
-        flags = injection.flags(turn) | ({CONTEXT_TRUNCATED} if seen is not turn else set())
-        results = [_marked(result, flags) for result in readings.results]
+        flags = injection.flags(turn) | ({CONTEXT_TRUNCATED} if shown is not turn else set())
         return _answers(
-            results,
-            asked if seen is not turn else messages,
+            [_marked(result, flags) for result in readings.results],
+            messages if shown is turn else request.messages,
             replies,
             details=readings.details,
-            severities=reply.severities if Reason.CONTENT_FILTER in results else {},
+            severities=reply.severities if Reason.CONTENT_FILTER in readings.results else {},
         )
 
 
@@ -97,36 +96,46 @@ async def verify(metric: ClaimMetric, turn: Turn, judge: Judge) -> Answer:
     Raises:
         Retryable: a question could not be answered now; then the others count for nothing.
     """
-    asked = metric.questions(turn)
+    questions = metric.questions(turn)
 
-    async def one(question: Question) -> Reply | Rejected:
+    async def ask(question: Question) -> Reply | Rejected:
         try:
             return await judge.ask(
-                question.messages, None, max_output_tokens=metric.max_output_tokens, alternatives=True
+                ChatRequest(messages=question.messages, max_output_tokens=metric.max_output_tokens, alternatives=True)
             )
         except Rejected as error:
             return error
 
-    found = await concurrently(map(one, asked), at_once=_QUESTIONS_AT_ONCE)
-    replies = [reply for reply in found if isinstance(reply, Reply)]
-    rejected = next((error for error in found if isinstance(error, Rejected)), None)
-    result: Finding | Reason
-    detail = ""
-    if rejected:
-        result = Reason.CONTENT_FILTER if rejected.reason == "content_filter" else Reason.REJECTED
-        detail = str(rejected)
-    else:
-        try:
-            found_ = metric.conclude(asked, [metric.support(reply) for reply in replies])
-            result = _marked(found_, injection.flags(turn))
-        except UnreadableReply as error:
-            result, detail = Reason.UNREADABLE, f"{error.reason}: {error}"
-    messages = [message for question in asked for message in question.messages]
+    outcomes = await concurrently(map(ask, questions), at_once=_QUESTIONS_AT_ONCE)
+    replies = [outcome for outcome in outcomes if isinstance(outcome, Reply)]
+    rejected = next((outcome for outcome in outcomes if isinstance(outcome, Rejected)), None)
+    result, detail = _concluded(metric, questions, replies, rejected)
+    messages = [message for question in questions for message in question.messages]
     (answer,) = _answers(
-        [result], messages, replies, details=[detail], severities=rejected.severities if rejected else {}
+        [_marked(result, injection.flags(turn))],
+        messages,
+        replies,
+        details=[detail],
+        severities=rejected.severities if rejected else {},
     )
-    told = "\n".join(reply.text.strip() for reply in replies)
-    return replace(answer, exchange=replace(answer.exchange, reply=told))
+    texts = "\n".join(reply.text.strip() for reply in replies)
+    return replace(answer, exchange=replace(answer.exchange, reply=texts))
+
+
+def _concluded(
+    metric: ClaimMetric, questions: Sequence[Question], replies: Sequence[Reply], rejected: Rejected | None
+) -> tuple[Finding | Reason, str]:
+    """Return the finding over all questions, or why there is none and its detail."""
+    if rejected:
+        return _reason(rejected), str(rejected)
+    try:
+        return metric.conclude(questions, [metric.support(reply) for reply in replies]), ""
+    except UnreadableReply as error:
+        return Reason.UNREADABLE, f"{error.reason}: {error}"
+
+
+def _reason(error: Rejected) -> Reason:
+    return Reason.CONTENT_FILTER if error.reason == "content_filter" else Reason.REJECTED
 
 
 class _Readings:
@@ -233,10 +242,9 @@ def _answers(
         fingerprint=last.fingerprint if last else None,
     )
     shares = divided(whole, len(results))
-    told = details or [""] * len(results)
     return tuple(
         Answer(result=result, detail=detail, exchange=share, severities=severities)
-        for result, detail, share in zip(results, told, shares, strict=True)
+        for result, detail, share in zip(results, details or [""] * len(results), shares, strict=True)
     )
 
 

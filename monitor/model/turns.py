@@ -345,6 +345,19 @@ class ChatMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRequest:
+    """What a judge model is asked in one call."""
+
+    messages: tuple[ChatMessage, ...]
+    max_output_tokens: int
+    """The budget for the reply."""
+    schema: Mapping[str, object] | None = None
+    """Of the reply, in OpenAI's `json_schema` form (`name`, `strict`, `schema`); None for plain text."""
+    alternatives: bool = False
+    """Whether the reply is to say what it could have begun with, where the endpoint tells."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """One answer of a judge model, unread."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -25,7 +25,7 @@ from monitor.judging.endpoint.capabilities import REASONING_HEADROOM, Capabiliti
 from monitor.judging.endpoint.completion import read
 from monitor.judging.endpoint.content_filter import severities
 from monitor.judging.endpoint.prices import KNOWN, Price, price_of
-from monitor.model.turns import ChatMessage, Reply
+from monitor.model.turns import ChatMessage, ChatRequest, Reply
 from monitor.retry import retry_after
 
 _SEED = 7
@@ -124,14 +124,7 @@ class OpenAIJudge:
         """Close the connections."""
         await self._client.close()
 
-    async def ask(
-        self,
-        messages: Sequence[ChatMessage],
-        schema: Mapping[str, object] | None,
-        *,
-        max_output_tokens: int,
-        alternatives: bool = False,
-    ) -> Reply:
+    async def ask(self, request: ChatRequest) -> Reply:
         """Return the model's reply; what the endpoint refuses of the request is left out and remembered.
 
         Raises:
@@ -144,20 +137,17 @@ class OpenAIJudge:
         started = time.monotonic()
         try:
             async with asyncio.timeout(self._timeout.total_seconds()):
-                body = await self._negotiate(
-                    lambda capabilities: self._create(
-                        capabilities, messages, schema, max_output_tokens, alternatives=alternatives
-                    )
-                )
+                body = await self._negotiate(request)
         except TimeoutError:
             raise TimedOut(f"asking {self.name}: no reply within {self._timeout.total_seconds():g} s") from None
         return self._reply(body, timedelta(seconds=time.monotonic() - started))
 
-    async def _negotiate(self, create: Callable[[Capabilities], Awaitable[bytes]]) -> bytes:
+    async def _negotiate(self, request: ChatRequest) -> bytes:
+        """Return the body of the completion, each part that the endpoint refuses left out of the request."""
         for _ in range(_MOST_REFUSALS):
             capabilities = self._capabilities
             try:
-                return await create(capabilities)
+                return await self._complete(request, capabilities)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 if _filtered(error) or _too_long(error):
                     raise self._translated(error) from None
@@ -171,31 +161,24 @@ class OpenAIJudge:
                 raise self._translated(error) from None
         raise Rejected(f"asking {self.name}: refused in every form", reason="rejected")
 
-    async def _create(
-        self,
-        capabilities: Capabilities,
-        messages: Sequence[ChatMessage],
-        schema: Mapping[str, object] | None,
-        max_output_tokens: int,
-        *,
-        alternatives: bool,
-    ) -> bytes:
+    async def _complete(self, request: ChatRequest, capabilities: Capabilities) -> bytes:
+        schema = request.schema
         body: dict[str, object] = {
             "model": self._model,
-            "messages": _messages(messages, schema if capabilities.format != "json_schema" else None),
+            "messages": _messages(request.messages, schema if capabilities.format != "json_schema" else None),
         }
         if schema is not None and capabilities.format != "text":
             body["response_format"] = _response_format(capabilities, schema)
         if capabilities.tokens:
             headroom = REASONING_HEADROOM if capabilities.tokens == "max_completion_tokens" else 0
-            body[capabilities.tokens] = max_output_tokens + headroom
+            body[capabilities.tokens] = request.max_output_tokens + headroom
         if capabilities.temperature:
             body["temperature"] = 0
         if capabilities.seed:
             body["seed"] = _SEED
         if capabilities.reasoning_effort:
             body["reasoning_effort"] = "none"
-        if alternatives and capabilities.alternatives:
+        if request.alternatives and capabilities.alternatives:
             body |= {"logprobs": True, "top_logprobs": capabilities.alternatives}
         # `chat.completions.create` walks through every value of the body, the schema's too: 0.4 ms of CPU a call.
         response = await self._client.post("/chat/completions", cast_to=httpx2.Response, body=body)

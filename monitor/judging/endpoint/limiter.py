@@ -1,6 +1,6 @@
 """How fast an endpoint may be asked: requests and tokens a minute, spread evenly, with ten seconds' worth at once.
 
-Two leaky buckets that go into debt: a call is booked when it comes and told how long to wait until it is paid for.
+Two leaky buckets that go into debt: a call is booked when it comes, and waits until it is paid for.
 Instants are seconds of any one monotonic clock.
 """
 
@@ -26,8 +26,8 @@ class Limiter:
         self._requests.take(1, now)
         self._tokens.take(tokens, now)
 
-    def settle(self, expected: int, used: int, now: float) -> None:
-        """Correct a booking of `expected` tokens, by now that it is known how many were `used`."""
+    def adjust(self, expected: int, used: int, now: float) -> None:
+        """Adjust a booking of `expected` tokens to how many were `used`, once that is known."""
         self._tokens.take(used - expected, now)
 
 

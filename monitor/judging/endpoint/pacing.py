@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Self
@@ -18,7 +17,7 @@ from monitor.judging.endpoint.breaker import Breaker
 from monitor.judging.endpoint.limiter import Limiter
 from monitor.judging.endpoint.outage import Outage
 from monitor.judging.prompt.quoting import tokens
-from monitor.model.turns import ChatMessage, JudgeVersion, Reply, Spend
+from monitor.model.turns import ChatRequest, JudgeVersion, Reply, Spend
 from monitor.ports import Endpoint
 from monitor.retry import backoff
 
@@ -103,14 +102,7 @@ class PacedJudge:
         """Leave the judge."""
         await self._judge.__aexit__(kind, error, trace)
 
-    async def ask(
-        self,
-        messages: Sequence[ChatMessage],
-        schema: Mapping[str, object] | None,
-        *,
-        max_output_tokens: int,
-        alternatives: bool = False,
-    ) -> Reply:
+    async def ask(self, request: ChatRequest) -> Reply:
         """Return the judge's reply, after the pause and however many more it asks for within the patience.
 
         Raises:
@@ -119,7 +111,7 @@ class PacedJudge:
             Unusable, Retryable, Rejected: as the judge raises them; Retryable only while others may still be answered.
         """
         give_up = _now() + self._patience
-        expected = sum(tokens(message.content) for message in messages) + max_output_tokens
+        expected = sum(tokens(message.content) for message in request.messages) + request.max_output_tokens
         booked = False
         while True:
             await self._rest(give_up)
@@ -128,22 +120,18 @@ class PacedJudge:
                 booked = True
                 continue  # much may have happened while it waited
             try:
-                reply = await self._try(
-                    lambda: self._judge.ask(
-                        messages, schema, max_output_tokens=max_output_tokens, alternatives=alternatives
-                    )
-                )
+                reply = await self._try(request)
             except Exception as error:
-                self._limiter.settle(expected, 0, _now())
+                self._limiter.adjust(expected, 0, _now())
                 if not isinstance(error, RateLimited):
-                    self._tell(answered=isinstance(error, Rejected))
+                    self._report(answered=isinstance(error, Rejected))
                     raise
                 self._pause(error.retry_after)
-                self._tell(answered=False)
+                self._report(answered=False)
                 booked = False
                 continue
-            self._tell(answered=True)
-            self._limiter.settle(expected, reply.input_tokens + reply.output_tokens, _now())
+            self._report(answered=True)
+            self._limiter.adjust(expected, reply.input_tokens + reply.output_tokens, _now())
             self.spent += Spend(
                 usd=reply.cost_usd, calls=1, input_tokens=reply.input_tokens, output_tokens=reply.output_tokens
             )
@@ -153,10 +141,10 @@ class PacedJudge:
                 self._versions[version] = None
             return reply
 
-    async def _try(self, call: Callable[[], Awaitable[Reply]]) -> Reply:
+    async def _try(self, request: ChatRequest) -> Reply:
         trying = self._trying = asyncio.Event() if self._breaker.trouble else None
         try:
-            reply = await call()
+            reply = await self._judge.ask(request)
         except RateLimited:
             self._breaker.worked()
             raise
@@ -180,8 +168,8 @@ class PacedJudge:
                 self._trying = None
                 trying.set()
 
-    def _tell(self, *, answered: bool) -> None:
-        """Tell the log what a call met; `answered` when it was answered, if with a refusal."""
+    def _report(self, *, answered: bool) -> None:
+        """Report to the log what a call met; `answered` when it was answered, if with a refusal."""
         if answered:
             self._busy_since = None
         if trouble := self.trouble:

@@ -14,7 +14,7 @@ from monitor.errors import MonitorError, RateLimited, Rejected, Retryable, Timed
 from monitor.judging.endpoint.capabilities import REASONING_HEADROOM
 from monitor.judging.endpoint.client import OpenAIJudge
 from monitor.judging.endpoint.prices import Price
-from monitor.model.turns import ChatMessage, Reply
+from monitor.model.turns import ChatMessage, ChatRequest, Reply
 
 _MESSAGES = (
     ChatMessage(role="system", content="Judge."),
@@ -25,6 +25,7 @@ _SCHEMA = {
     "strict": True,
     "schema": {"type": "object", "additionalProperties": False, "required": [], "properties": {}},
 }
+_REQUEST = ChatRequest(messages=_MESSAGES, schema=_SCHEMA, max_output_tokens=100)
 
 NewJudge = Callable[..., OpenAIJudge]
 
@@ -32,7 +33,7 @@ NewJudge = Callable[..., OpenAIJudge]
 def _ask(judge: OpenAIJudge, *, times: int = 1) -> list[Reply]:
     async def conversation() -> list[Reply]:
         async with judge:
-            return [await judge.ask(_MESSAGES, _SCHEMA, max_output_tokens=100) for _ in range(times)]
+            return [await judge.ask(_REQUEST) for _ in range(times)]
 
     return asyncio.run(conversation())
 
@@ -127,7 +128,7 @@ def test_refusals_side_by_side(judge_server: JudgeServer, new_judge: NewJudge) -
 
     async def three() -> None:
         async with new_judge() as judge:
-            await asyncio.gather(*(judge.ask(_MESSAGES, _SCHEMA, max_output_tokens=9) for _ in range(3)))
+            await asyncio.gather(*(judge.ask(_REQUEST) for _ in range(3)))
 
     asyncio.run(three())
     assert 6 == len(judge_server.asked)
@@ -149,7 +150,7 @@ def test_without_a_schema(judge_server: JudgeServer, new_judge: NewJudge) -> Non
 
     async def conversation() -> None:
         async with new_judge() as judge:
-            await judge.ask(_MESSAGES, None, max_output_tokens=5)
+            await judge.ask(ChatRequest(messages=_MESSAGES, max_output_tokens=5))
 
     asyncio.run(conversation())
     assert "response_format" not in judge_server.asked[0].body

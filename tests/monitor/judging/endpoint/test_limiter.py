@@ -41,9 +41,9 @@ def test_tokens() -> None:
     limiter = Limiter(tokens_per_minute=6000)
     limiter.book(1000, 0.0)
     assert 5.0 == pytest.approx(limiter.wait(500, 0.0))
-    limiter.settle(1000, 400, 0.0)
+    limiter.adjust(1000, 400, 0.0)
     assert 0.0 == limiter.wait(500, 0.0)
-    limiter.settle(400, 900, 0.0)
+    limiter.adjust(400, 900, 0.0)
     assert 4.0 == pytest.approx(limiter.wait(500, 0.0))
 
 

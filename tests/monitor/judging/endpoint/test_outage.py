@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Self
 
@@ -14,9 +14,9 @@ from monitor.judging.endpoint.client import OpenAIJudge
 from monitor.judging.endpoint.outage import Outage
 from monitor.judging.endpoint.pacing import PacedJudge
 from monitor.judging.judges import Judges
-from monitor.model.turns import ChatMessage, Reply
+from monitor.model.turns import ChatMessage, ChatRequest, Reply
 
-_MESSAGES = (ChatMessage(role="user", content="PRIVATE"),)
+_REQUEST = ChatRequest(messages=(ChatMessage(role="user", content="PRIVATE"),), max_output_tokens=9)
 
 
 def test_told_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -42,7 +42,7 @@ def _ask(paced: PacedJudge, times: int) -> list[object]:
         async with paced:
             found: list[object] = []
             for _ in range(times):
-                found += await asyncio.gather(paced.ask(_MESSAGES, None, max_output_tokens=9), return_exceptions=True)
+                found += await asyncio.gather(paced.ask(_REQUEST), return_exceptions=True)
                 await asyncio.sleep(paced.resting.total_seconds() if paced.resting < timedelta(seconds=1) else 0)
             return found
 
@@ -93,16 +93,9 @@ class Faulty:
     async def __aexit__(self, *_: object) -> None:
         """Nothing to leave."""
 
-    async def ask(
-        self,
-        messages: Sequence[ChatMessage],
-        schema: Mapping[str, object] | None,  # noqa: ARG002 -- as the port has it
-        *,
-        max_output_tokens: int,  # noqa: ARG002 -- as the port has it
-        alternatives: bool = False,  # noqa: ARG002 -- as the port has it
-    ) -> Reply:
+    async def ask(self, request: ChatRequest) -> Reply:
         """Fail with what was asked in the message."""
-        raise ValueError(messages[0].content)
+        raise ValueError(request.messages[0].content)
 
 
 def test_fault_of_the_client(caplog: pytest.LogCaptureFixture) -> None:

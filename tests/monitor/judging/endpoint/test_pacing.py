@@ -13,9 +13,11 @@ from monitor.judging.endpoint.breaker import Breaker
 from monitor.judging.endpoint.client import OpenAIJudge
 from monitor.judging.endpoint.limiter import Limiter
 from monitor.judging.endpoint.pacing import PacedJudge
-from monitor.model.turns import ChatMessage
+from monitor.model.turns import ChatMessage, ChatRequest
 
-_MESSAGES = (ChatMessage(role="system", content="s"), ChatMessage(role="user", content="(1) u"))
+_REQUEST = ChatRequest(
+    messages=(ChatMessage(role="system", content="s"), ChatMessage(role="user", content="(1) u")), max_output_tokens=9
+)
 
 
 def test_everybody_rests(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
@@ -25,10 +27,10 @@ def test_everybody_rests(judge_server: JudgeServer, new_judge: Callable[..., Ope
     async def conversation() -> None:
         async with new_judge() as judge:
             paced = PacedJudge(judge, patience=timedelta(seconds=10))
-            first = asyncio.create_task(paced.ask(_MESSAGES, None, max_output_tokens=9))
+            first = asyncio.create_task(paced.ask(_REQUEST))
             while not paced.resting:  # noqa: ASYNC110 -- a pause has no event to wait for
                 await asyncio.sleep(0.005)
-            others = [paced.ask(_MESSAGES, None, max_output_tokens=9) for _ in range(3)]
+            others = [paced.ask(_REQUEST) for _ in range(3)]
             await asyncio.gather(first, *others)
             assert 1 == paced.pauses
 
@@ -47,7 +49,7 @@ def test_pause_beyond_patience(judge_server: JudgeServer, new_judge: Callable[..
             paced = PacedJudge(judge, patience=timedelta(seconds=5))
             for _ in range(2):
                 with pytest.raises(RateLimited) as caught:
-                    await paced.ask(_MESSAGES, None, max_output_tokens=9)
+                    await paced.ask(_REQUEST)
             return caught.value
 
     started = time.monotonic()
@@ -91,7 +93,7 @@ def test_refused_side_by_side(judge_server: JudgeServer, new_judge: Callable[...
 
 
 def _ask(paced: PacedJudge) -> asyncio.Task[object]:
-    return asyncio.ensure_future(paced.ask(_MESSAGES, None, max_output_tokens=9))
+    return asyncio.ensure_future(paced.ask(_REQUEST))
 
 
 async def _kind(paced: PacedJudge) -> type[object]:
