@@ -20,10 +20,10 @@ class Forking(Protocol):
         """Begin anew, without touching what was inherited."""
 
 
-def follow_forks(one: Forking) -> None:
+def follow_forks(forking: Forking) -> None:
     """Call its three methods at every fork of this process, as long as it lives."""
-    # Hooks cannot be taken back; they must not keep what they tell alive.
-    weak = weakref.ref(one)
+    # Hooks cannot be taken back; they must not keep alive what they call.
+    weak = weakref.ref(forking)
 
     def before() -> None:
         if alive := weak():

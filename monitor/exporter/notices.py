@@ -1,4 +1,4 @@
-"""What an exporter says in the app's log: one warning a minute at most, and one line when all is well again."""
+"""What an exporter says in the app's log: one warning a minute at most, and one line when delivery works again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MINUTE = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExporterStats:
-    """Counts since the exporter was made, or since its process was forked; what was taken is in exactly one of them."""
+    """Counts since the exporter was made, or since its process was forked; each item counts in exactly one of them."""
 
     delivered: int
     """Kept by the monitor."""
@@ -32,25 +32,25 @@ class Notices:
         self._log, self._what, self._place = log, what, place
         self._warned_at = float("-inf")
         self._warned = False
-        self._told = 0
+        self._warned_drops = 0
 
-    def trouble(self, why: str, stats: ExporterStats) -> None:
-        """Warn that nothing gets through, unless that was said within the minute."""
-        self._warn(f"the monitor at {self._place} does not take {self._what}: {why}", stats)
+    def report_failure(self, message: str, stats: ExporterStats) -> None:
+        """Warn that nothing is delivered, unless there was a warning within the minute."""
+        self._warn(f"the monitor at {self._place} does not accept {self._what}: {message}", stats)
 
-    def delivering(self, stats: ExporterStats) -> None:
-        """Say that it works again after a warning, and warn of what was dropped although it works."""
+    def report_delivery(self, stats: ExporterStats) -> None:
+        """Say that delivery works again after a warning, and warn of what was dropped nevertheless."""
         if self._warned:
             self._warned = False
-            self._log.info("the monitor at %s takes %s again", self._place, self._what)
-        if sum(stats.dropped.values()) > self._told:
-            self._warn(f"not all {self._what} get to the monitor at {self._place}", stats)
+            self._log.info("the monitor at %s accepts %s again", self._place, self._what)
+        if sum(stats.dropped.values()) > self._warned_drops:
+            self._warn(f"some {self._what} do not reach the monitor at {self._place}", stats)
 
-    def closed(self, stats: ExporterStats) -> None:
+    def report_shutdown(self, stats: ExporterStats) -> None:
         """Warn, whenever the last warning was, if something was lost for good at shutdown."""
         if "unsent" in stats.dropped:
             self._warned_at = float("-inf")
-            self._warn(f"shut down before the monitor at {self._place} took all {self._what}", stats)
+            self._warn(f"shut down before the monitor at {self._place} accepted all {self._what}", stats)
 
     def _warn(self, message: str, stats: ExporterStats) -> None:
         self._warned = True
@@ -58,6 +58,6 @@ class Notices:
         if now - self._warned_at < _MINUTE:
             return
         self._warned_at = now
-        self._told = sum(stats.dropped.values())
+        self._warned_drops = sum(stats.dropped.values())
         lost = ", ".join(f"{count} {reason}" for reason, count in sorted(stats.dropped.items()))
         self._log.warning("%s; %s waiting, dropped so far: %s", message, stats.waiting, lost or "none")

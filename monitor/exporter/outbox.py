@@ -73,7 +73,7 @@ class Outbox(Generic[T]):
     def _begin(self) -> None:
         # Reentrant: a finalizer that runs in the middle of an append may end a span.
         self._lock = threading.RLock()
-        self._work, self._settled = threading.Condition(self._lock), threading.Condition(self._lock)
+        self._work, self._acknowledged = threading.Condition(self._lock), threading.Condition(self._lock)
         self._queue: Queue[T] = Queue(self._limits)
         self._delivered = self._ignored = 0
         self._worker: threading.Thread | None = None
@@ -108,7 +108,7 @@ class Outbox(Generic[T]):
         return all(taken)
 
     def flush(self, timeout: float) -> bool:
-        """Wait until all that was taken before is answered for; False when time ran out or something was lost."""
+        """Wait until all that was taken before is kept or lost; False when time ran out or something was lost."""
         deadline = time.monotonic() + timeout
         with self._lock:
             self._urgent = last = self._queue.last
@@ -119,7 +119,7 @@ class Outbox(Generic[T]):
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return False
-                self._settled.wait(left)
+                self._acknowledged.wait(left)
             return self._queue.dropped.total() == lost
 
     def close(self) -> None:
@@ -139,8 +139,8 @@ class Outbox(Generic[T]):
         with self._lock:
             self._abandoned = True
             self._queue.dropped["unsent"] += self._queue.clear()
-            self._settled.notify_all()
-        self._notices.closed(self.stats())
+            self._acknowledged.notify_all()
+        self._notices.report_shutdown(self.stats())
 
     def stats(self) -> ExporterStats:
         """Return a snapshot."""
@@ -170,13 +170,13 @@ class Outbox(Generic[T]):
     def _drain(self, deadline: float | None) -> None:
         """Deliver batch after batch until closed and empty, a last attempt failed, or `deadline`."""
         token = attach(set_value(_SUPPRESS_INSTRUMENTATION_KEY, value=True))
-        went = True
-        while went and (deadline is None or time.monotonic() < deadline) and (batch := self._next()):
+        has_time = True
+        while has_time and (deadline is None or time.monotonic() < deadline) and (batch := self._next()):
             try:
-                went = self._deliver(batch, deadline)
+                has_time = self._deliver(batch, deadline)
             except Exception as error:  # noqa: BLE001 -- nothing of ours may end the thread; it is counted
                 # Without its text, which may quote a span.
-                self._lose(self._queue.unsettled, "internal", type(error).__name__)
+                self._lose(self._queue.unacknowledged, "internal", type(error).__name__)
         self._sender.close()
         detach(token)
 
@@ -212,9 +212,9 @@ class Outbox(Generic[T]):
                 if closing:
                     self._lose(count, "unsent", str(error))
                     return False
-                self._notices.trouble(str(error), self.stats())
-                asked = error.retry_after if isinstance(error, Retryable) else None
-                self._pause(attempt, asked, flushes=flushes)
+                self._notices.report_failure(str(error), self.stats())
+                retry_after = error.retry_after if isinstance(error, Retryable) else None
+                self._pause(attempt, retry_after, flushes=flushes)
                 attempt += 1
             else:
                 self._kept(count, left_out)
@@ -230,16 +230,16 @@ class Outbox(Generic[T]):
         parts: list[bytes] = []
         count = 0
         for first in range(0, len(items), _ENCODED_AT_ONCE):
-            some = items[first : first + _ENCODED_AT_ONCE]
-            whole = self._encoded_or_none(some)
-            encoded = [self._encoded_or_none((item,)) for item in some] if whole is None else [whole]
+            group = items[first : first + _ENCODED_AT_ONCE]
+            whole = self._encoded_or_none(group)
+            encoded = [self._encoded_or_none((item,)) for item in group] if whole is None else [whole]
             readable = [part for part in encoded if part is not None]
             lost = len(encoded) - len(readable)
             # Requests put one behind the other are one request: all their fields are repeated ones.
             parts += readable
-            count += len(some) - lost
+            count += len(group) - lost
             if lost:
-                self._lose(lost, "unencodable", "some of them cannot be encoded")
+                self._lose(lost, "unencodable", "some cannot be encoded")
             time.sleep(_BREATH)
         return b"".join(parts), count
 
@@ -249,10 +249,10 @@ class Outbox(Generic[T]):
         except Exception:  # noqa: BLE001 -- whatever an app puts into a span; its neighbours are not to suffer
             return None
 
-    def _pause(self, attempt: int, asked: timedelta | None = None, *, flushes: int) -> None:
+    def _pause(self, attempt: int, retry_after: timedelta | None = None, *, flushes: int) -> None:
         """Wait before the next attempt; shorter when somebody flushes or closes."""
         pause = backoff(
-            attempt, first=_SHORTEST_PAUSE, longest=_LONGEST_PAUSE, at_least=asked, random=self._random.random
+            attempt, first=_SHORTEST_PAUSE, longest=_LONGEST_PAUSE, at_least=retry_after, random=self._random.random
         )
         deadline = time.monotonic() + pause.total_seconds()
         with self._lock:
@@ -262,14 +262,14 @@ class Outbox(Generic[T]):
                     return
                 self._work.wait(left)
 
-    def _lose(self, count: int, reason: str, why: str) -> None:
+    def _lose(self, count: int, reason: str, message: str) -> None:
         with self._lock:
             if self._abandoned:
                 return
             self._queue.dropped[reason] += count
-            self._queue.settle(count)
-            self._settled.notify_all()
-        self._notices.trouble(why, self.stats())
+            self._queue.acknowledge(count)
+            self._acknowledged.notify_all()
+        self._notices.report_failure(message, self.stats())
 
     def _kept(self, count: int, left_out: int) -> None:
         with self._lock:
@@ -277,9 +277,9 @@ class Outbox(Generic[T]):
                 return
             self._delivered += count - left_out
             self._queue.dropped["rejected"] += left_out
-            self._queue.settle(count)
-            self._settled.notify_all()
-        self._notices.delivering(self.stats())
+            self._queue.acknowledge(count)
+            self._acknowledged.notify_all()
+        self._notices.report_delivery(self.stats())
 
     # Forks
 

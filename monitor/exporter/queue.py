@@ -36,7 +36,7 @@ class Entry(Generic[T]):
 
 
 class Queue(Generic[T]):
-    """Items in order, one batch of which is on its way. The batch counts for the limits no more."""
+    """Items in order; one batch of them is on its way and counts for the limits no more."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -44,16 +44,16 @@ class Queue(Generic[T]):
         self._bytes = 0
         self._numbered = 0
         self._on_its_way: Sequence[Entry[T]] = ()
-        self._unsettled = 0
+        self._unacknowledged = 0
         self.dropped: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        return len(self._waiting) + self._unsettled
+        return len(self._waiting) + self._unacknowledged
 
     @property
-    def unsettled(self) -> int:
-        """How many of the batch on its way are not answered for."""
-        return self._unsettled
+    def unacknowledged(self) -> int:
+        """How many of the batch on its way are neither kept nor lost yet."""
+        return self._unacknowledged
 
     @property
     def last(self) -> int:
@@ -62,7 +62,7 @@ class Queue(Generic[T]):
 
     @property
     def oldest(self) -> float:
-        """The number of the oldest item that is not settled; infinite when there is none."""
+        """The number of the oldest item that is neither kept nor lost yet; infinite when there is none."""
         first = self._on_its_way or self._waiting
         return first[0].number if first else float("inf")
 
@@ -74,7 +74,7 @@ class Queue(Generic[T]):
         return "batch" if len(self._waiting) >= _BATCH_ITEMS or self._bytes >= _BATCH_BYTES else "some"
 
     def take(self, item: T, size: int) -> bool:
-        """Append the item, whatever must be dropped for it; False when it is the one to be dropped."""
+        """Append the item, whatever must be dropped for it; False when the item itself is dropped."""
         limits = self._limits
         if size > limits.max_bytes:
             self.dropped["too_large"] += 1
@@ -99,18 +99,18 @@ class Queue(Generic[T]):
                 break
             batch.append(self._waiting.popleft())
         self._bytes -= sum([entry.size for entry in batch])
-        self._on_its_way, self._unsettled = tuple(batch), len(batch)
+        self._on_its_way, self._unacknowledged = tuple(batch), len(batch)
         return self._on_its_way
 
-    def settle(self, count: int) -> None:
-        """Take note that so many of the batch on its way are answered for."""
-        self._unsettled -= count
-        if not self._unsettled:
+    def acknowledge(self, count: int) -> None:
+        """Take note that so many of the batch on its way are kept or lost."""
+        self._unacknowledged -= count
+        if not self._unacknowledged:
             self._on_its_way = ()
 
     def clear(self) -> int:
         """Forget all items; return how many they were."""
         left = len(self)
         self._waiting.clear()
-        self._on_its_way, self._unsettled, self._bytes = (), 0, 0
+        self._on_its_way, self._unacknowledged, self._bytes = (), 0, 0
         return left

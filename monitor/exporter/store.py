@@ -45,10 +45,10 @@ class StoreSender:
 
     def send(self, body: bytes, *, timeout: float) -> int:  # noqa: ARG002 -- `patience` bounds each wait for a lock
         """As `Sender.send`."""
-        found = split_otlp(body, self._signal, received_at=datetime.now(UTC), encoding="protobuf")
+        split = split_otlp(body, self._signal, received_at=datetime.now(UTC), encoding="protobuf")
         with self._writing:
-            self._opened().append(found.fragments)
-        return found.rejected
+            self._opened().append(split.fragments)
+        return split.rejected
 
     def close(self) -> None:
         """As `Sender.close`."""

@@ -49,7 +49,7 @@ def spans_in(store: SqlStore) -> list[Span]:
     """Return all spans in the store; one that was stored twice shows twice."""
     future = datetime(2100, 1, 1, tzinfo=UTC)
     stored = store.fragments(store.due(quiet_since=future, open_since=future, limit=1_000_000))
-    return [span for found in stored.values() for one in found for span in decode_otlp(one.fragment).spans]
+    return [span for rows in stored.values() for row in rows for span in decode_otlp(row.fragment).spans]
 
 
 class App:
@@ -74,11 +74,11 @@ class App:
 @pytest.fixture
 def exporting() -> Iterator[Callable[..., RagMonitorSpanExporter]]:
     """Makes exporters, which are shut down after the test."""
-    with ExitStack() as made:
+    with ExitStack() as exporters:
 
         def make(**arguments: object) -> RagMonitorSpanExporter:
             exporter = RagMonitorSpanExporter(**{"linger": QUICK, "shutdown_timeout": QUICK, **arguments})  # type: ignore[arg-type]
-            made.callback(exporter.shutdown)
+            exporters.callback(exporter.shutdown)
             return exporter
 
         yield make
@@ -107,20 +107,20 @@ def spans() -> Callable[[int], list[ReadableSpan]]:
 
 
 class Answering:
-    """An HTTP server that answers requests with what it is told, one answer each; the last one again and again."""
+    """An HTTP server that answers requests with the given answers, one each; the last one again and again."""
 
     def __init__(self, answers: Sequence[tuple[int, Mapping[str, str], bytes]]) -> None:
         self.bodies: list[bytes] = []
         self.headers: list[Mapping[str, str]] = []
-        told = self
+        server = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                told.headers.append(dict(self.headers))
-                told.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-                status, headers, body = answers[min(len(told.bodies), len(answers)) - 1]
+                server.headers.append(dict(self.headers))
+                server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+                status, headers, body = answers[min(len(server.bodies), len(answers)) - 1]
                 if not status:
                     self.close_connection = True
                     return
@@ -185,10 +185,10 @@ def test_all_arrives_once(
     app = App(processor(exporter))
     app.answer(400)
     app.provider.shutdown()
-    found = running.spans()
-    assert 1200 == len(found) == len({(span.trace_id, span.span_id) for span in found})
-    assert {"toy"} == {span.resource["service.name"] for span in found}
-    assert list(range(400)) == sorted(span.attributes["number"] for span in found if "number" in span.attributes)
+    received = running.spans()
+    assert 1200 == len(received) == len({(span.trace_id, span.span_id) for span in received})
+    assert {"toy"} == {span.resource["service.name"] for span in received}
+    assert list(range(400)) == sorted(span.attributes["number"] for span in received if "number" in span.attributes)
     assert (1200, {}, 0) == (exporter.stats().delivered, exporter.stats().dropped, exporter.stats().waiting)
 
 
@@ -215,8 +215,8 @@ def test_store_gets_what_an_endpoint_would(exporting: Exporting, store: SqlStore
     app = App(SimpleSpanProcessor(exporter))
     app.answer(400)
     assert exporter.force_flush()
-    found = spans_in(store)
-    assert 1200 == len(found) == len({(span.trace_id, span.span_id) for span in found})
+    received = spans_in(store)
+    assert 1200 == len(received) == len({(span.trace_id, span.span_id) for span in received})
     assert 1200 == exporter.stats().delivered
 
 
@@ -418,8 +418,8 @@ def _threads() -> list[threading.Thread]:
 
 
 def _names(body: bytes) -> list[str]:
-    made = split_otlp(body, "traces", received_at=datetime.now(UTC)).fragments
-    return [span.name for fragment in made for span in decode_otlp(fragment).spans]
+    fragments = split_otlp(body, "traces", received_at=datetime.now(UTC)).fragments
+    return [span.name for fragment in fragments for span in decode_otlp(fragment).spans]
 
 
 def test_shutdown_is_bounded(exporting: Exporting, spans: Spans, caplog: pytest.LogCaptureFixture) -> None:
@@ -487,13 +487,13 @@ def test_one_warning_a_minute(exporting: Exporting, spans: Spans, caplog: pytest
             exporter.force_flush(30)
         warnings = [record.getMessage() for record in caplog.records]
         assert 1 == len(warnings)
-        assert warnings[0].startswith(f"the monitor at http://127.0.0.1:{port} does not take spans: /v1/traces: Conn")
+        assert warnings[0].startswith(f"the monitor at http://127.0.0.1:{port} does not accept spans: /v1/traces: Conn")
         with http.server.HTTPServer(("127.0.0.1", port), http.server.BaseHTTPRequestHandler):
             pass
         assert "hunter" not in caplog.text
 
 
-def test_healthy_again_is_told_once(exporting: Exporting, spans: Spans, caplog: pytest.LogCaptureFixture) -> None:
+def test_recovery_is_logged_once(exporting: Exporting, spans: Spans, caplog: pytest.LogCaptureFixture) -> None:
     """After a warning, the first success is a line of its own."""
     with (
         Answering([(503, {}, b""), (200, {}, b"")]) as server,
@@ -542,10 +542,10 @@ def test_own_log_lines_do_not_feed_themselves() -> None:
     ],
 )
 def test_wrong_arguments(arguments: Mapping[str, str], message: str) -> None:
-    """A wrong address is told when the exporter is made, without secrets; nothing else ever raises."""
-    for made in (RagMonitorSpanExporter, RagMonitorLogExporter):
+    """A wrong address is refused when the exporter is made, without secrets; nothing else ever raises."""
+    for exporter in (RagMonitorSpanExporter, RagMonitorLogExporter):
         with pytest.raises(ConfigError, match=message) as caught:
-            made(**arguments)  # type: ignore[arg-type]
+            exporter(**arguments)  # type: ignore[arg-type]
         assert "secret" not in str(caught.value)
 
 
@@ -682,8 +682,8 @@ def test_fork_with_store(store: SqlStore, tmp_path: Path) -> None:
 
 def test_fork_while_the_store_is_locked(store: SqlStore, tmp_path: Path) -> None:
     """A fork does not wait long for a write; the child, which may have half of it, never opens the store."""
-    told = run(FORKING_WHILE_LOCKED, str(tmp_path / "spans.db"))
-    assert "forked while the store was being written" in told
+    output = run(FORKING_WHILE_LOCKED, str(tmp_path / "spans.db"))
+    assert "forked while the store was being written" in output
     assert ["before", "waits"] == sorted(span.name for span in spans_in(store))
 
 
@@ -721,12 +721,12 @@ def test_documented_code(running: Running, store: SqlStore, tmp_path: Path) -> N
 
 def latencies(app: App, questions: int) -> list[float]:
     """Return the seconds that each answer took."""
-    found = []
+    seconds = []
     for _ in range(questions):
         began = time.perf_counter()
         app.answer(1)
-        found.append(time.perf_counter() - began)
-    return found
+        seconds.append(time.perf_counter() - began)
+    return seconds
 
 
 def test_app_feels_nothing(exporting: Exporting, running: Running, tmp_path: Path) -> None:
@@ -751,8 +751,8 @@ def test_app_feels_nothing(exporting: Exporting, running: Running, tmp_path: Pat
         stack.enter_context(locked(path))
         exporters = {name: exporting(endpoint=endpoint) for name, endpoint in endpoints.items()}
         exporters["locked"] = exporting(store=f"sqlite:///{path}")
-        found = {name: latencies(App(SimpleSpanProcessor(exporter)), 500) for name, exporter in exporters.items()}
+        measured = {name: latencies(App(SimpleSpanProcessor(exporter)), 500) for name, exporter in exporters.items()}
         for exporter in exporters.values():
             exporter.shutdown()
     # An export that waits for one of them waits seconds, 500 times; a busy machine takes a tenth of one now and then.
-    assert {} == {name: median(times) for name, times in found.items() if median(times) > bare + 0.5}
+    assert {} == {name: median(times) for name, times in measured.items() if median(times) > bare + 0.5}
