@@ -23,4 +23,4 @@ def asset_dir(name: str) -> Path:
     for folder in (shipped, _PACKAGE.parent / _IN_CHECKOUT.get(name, Path(name))):
         if folder.is_dir():
             return folder
-    raise ConfigError(f"{shipped}: not found; this installation is incomplete, install rag-monitor again")
+    raise ConfigError("not found; this installation is incomplete, install rag-monitor again", where=str(shipped))

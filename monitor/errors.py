@@ -22,10 +22,10 @@ foreign exceptions at their own edge; messages hold neither user text nor secret
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class MonitorError(Exception):
@@ -33,7 +33,31 @@ class MonitorError(Exception):
 
 
 class ConfigError(MonitorError):
-    """A setting is wrong; the message says where, what was found and what is allowed."""
+    """Something that people set is wrong: the message says where, what was found and what is allowed.
+
+    >>> print(ConfigError("missing", where="kind").at("collectors[1]"))
+    collectors[1]: kind: missing
+    """
+
+    def __init__(self, problem: str, *, where: str = "") -> None:
+        """Keep the problem; `where` is its place: a key path, a file and line, an option; "" leaves it to callers."""
+        super().__init__(problem)
+        self.problems: Sequence[tuple[str, str]] = ((where, problem),)
+        """Each with its place first."""
+
+    def __str__(self) -> str:
+        return "\n".join(f"{where}: {problem}" if where else problem for where, problem in self.problems)
+
+    @classmethod
+    def several(cls, problems: Sequence[tuple[str, str]]) -> Self:
+        """Return one error for all of these problems, each with its place first."""
+        error = cls("")
+        error.problems = tuple(problems)
+        return error
+
+    def at(self, where: str) -> Self:
+        """Return the same problems, with the place that only the caller knows in front of theirs."""
+        return self.several([(f"{where}: {place}" if place else where, problem) for place, problem in self.problems])
 
 
 class PluginFailed(MonitorError):  # noqa: N818 -- what happened, not what is wrong with us

@@ -109,13 +109,17 @@ class Server(AbstractAsyncContextManager["Server"]):
                 listener.listen(self._backlog)
             except OSError as error:
                 listener.close()
-                raise ConfigError(f"{self._where}: cannot listen on {self._unix_socket}: {error.strerror}") from None
+                raise ConfigError(
+                    f"cannot listen on {self._unix_socket}: {error.strerror}", where=self._where
+                ) from None
             return listener
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         try:
             listener = socket.create_server((self._host, self._port), family=family, backlog=self._backlog)
         except OSError as error:
-            raise ConfigError(f"{self._where}: cannot listen on {self._host}:{self._port}: {error.strerror}") from None
+            raise ConfigError(
+                f"cannot listen on {self._host}:{self._port}: {error.strerror}", where=self._where
+            ) from None
         # Connections inherit it. asyncio sets it only on sockets that name their protocol, and a reply in two packets
         # then waits 40 ms for the client's delayed acknowledgement.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -131,11 +135,11 @@ def clear_unix_socket(path: Path, where: str) -> None:
     if not path.exists():
         return
     if not path.is_socket():
-        raise ConfigError(f"{where}: cannot listen on {path}: it is there and no socket")
+        raise ConfigError(f"cannot listen on {path}: it is there and no socket", where=where)
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))
         except OSError:
             path.unlink(missing_ok=True)
             return
-    raise ConfigError(f"{where}: cannot listen on {path}: Address already in use")
+    raise ConfigError(f"cannot listen on {path}: Address already in use", where=where)

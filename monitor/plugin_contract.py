@@ -47,12 +47,14 @@ def check_module(group: str, module: object, kind: str) -> None:
         raise ConfigError(f"expected a module, found {type(module).__name__}; name it without `:object`")
     if group == "dialects":
         if not hasattr(module, "DIALECT"):
-            raise ConfigError("DIALECT: missing; expected an object with name, priority, claims, role and read")
+            raise ConfigError("missing; expected an object with name, priority, claims, role and read", where="DIALECT")
         check_dialect(module.DIALECT, kind)
         return
     config = getattr(module, "Config", None)
     if not (isinstance(config, type) and issubclass(config, Section)):
-        raise ConfigError(f"Config: {_found(config)}; expected a class that extends monitor.settings.tree.Section")
+        raise ConfigError(
+            f"{_found(config)}; expected a class that extends monitor.settings.tree.Section", where="Config"
+        )
     _check_call(module, "build", _BUILDS[group])
 
 
@@ -60,9 +62,9 @@ def check_dialect(dialect: object, kind: str) -> None:
     """Accept a `ports.Dialect`, or raise what is wrong with it; it is asked about one span without attributes."""
     name, priority = getattr(dialect, "name", None), getattr(dialect, "priority", None)
     if name != kind:
-        raise ConfigError(f"DIALECT.name: {_found(name)}; expected {kind!r}, as the entry point is called")
+        raise ConfigError(f"{_found(name)}; expected {kind!r}, as the entry point is called", where="DIALECT.name")
     if not isinstance(priority, int) or isinstance(priority, bool) or priority < 0:
-        raise ConfigError(f"DIALECT.priority: {_found(priority)}; expected a whole number from 0")
+        raise ConfigError(f"{_found(priority)}; expected a whole number from 0", where="DIALECT.priority")
     claims, role, read = (
         _check_call(dialect, method, ("span",), owner="DIALECT") for method in ("claims", "role", "read")
     )
@@ -88,13 +90,15 @@ def check_scorer(scorer: object, name: str) -> None:
     """Accept a `ports.TurnScorer`, or raise what is wrong with it."""
     rubric = getattr(scorer, "rubric", None)
     if not isinstance(rubric, Rubric):
-        raise ConfigError(f"rubric: {_found(rubric)}; expected a monitor.model.turns.Rubric")
+        raise ConfigError(f"{_found(rubric)}; expected a monitor.model.turns.Rubric", where="rubric")
     if problem := wrong_field(rubric):
         raise ConfigError(f"rubric.{problem}")
     if rubric.metric != name:
-        raise ConfigError(f"rubric.metric: {_found(rubric.metric)}; expected {name!r}, as the entry point is called")
+        raise ConfigError(
+            f"{_found(rubric.metric)}; expected {name!r}, as the entry point is called", where="rubric.metric"
+        )
     if not rubric.rubric_id:
-        raise ConfigError("rubric.rubric_id: empty; expected a text that changes whenever a score could")
+        raise ConfigError("empty; expected a text that changes whenever a score could", where="rubric.rubric_id")
     _check_call(scorer, "score", ("turn",))
 
 
@@ -169,16 +173,16 @@ def _check_call(
     label = f"{owner}.{name}" if owner == "DIALECT" else f"{owner}: {name}" if owner else name
     call: object = getattr(thing, name, None)
     if not callable(call):
-        raise ConfigError(f"{label}: {_found(call)}; expected {spelled}")
+        raise ConfigError(f"{_found(call)}; expected {spelled}", where=label)
     asynchronous = inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
     if asynchronous != is_async:
-        raise ConfigError(f"{label}: found `{'async def' if asynchronous else 'def'}`; expected {spelled}")
+        raise ConfigError(f"found `{'async def' if asynchronous else 'def'}`; expected {spelled}", where=label)
     try:
         inspect.signature(call).bind(*arguments)
     except ValueError:
         pass  # code in C that does not say what it takes
     except TypeError as error:
-        raise ConfigError(f"{label}: {error}; expected {spelled}") from None
+        raise ConfigError(f"{error}; expected {spelled}", where=label) from None
     return call
 
 
@@ -188,8 +192,8 @@ def _asked(name: str, call: Callable[..., object]) -> object:
         answer = call(_PLAIN_SPAN)
     except Exception as error:  # noqa: BLE001 -- anybody's code
         raise ConfigError(
-            f"DIALECT.{name}: raised {place(error)} for a span without attributes; it must not raise"
+            f"raised {place(error)} for a span without attributes; it must not raise", where=f"DIALECT.{name}"
         ) from None
     if name == "claims" and not isinstance(answer, bool):
-        raise ConfigError(f"DIALECT.claims: returned {type(answer).__name__}; expected True or False")
+        raise ConfigError(f"returned {type(answer).__name__}; expected True or False", where="DIALECT.claims")
     return answer

@@ -102,7 +102,7 @@ def scorer(name: str, where: str, *, ours: frozenset[str]) -> TurnScorer:
     """
     entry = _only("metrics", name, where, ours=ours)
     if entry is None:
-        raise ConfigError(f"{where}: no scorer {name!r}; known: {', '.join(scorers()) or 'none'}")
+        raise ConfigError(f"no scorer {name!r}; known: {', '.join(scorers()) or 'none'}", where=where)
     with _blamed(where, f"metric {name!r}", entry):
         scorer = _imported(entry)
         check_scorer(scorer, name)
@@ -119,7 +119,7 @@ def optional(module: str, *, extra: str, where: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise ConfigError(
-            f"{where}: cannot import {module!r}: {type(error).__name__}; pip install 'rag-monitor[{extra}]'"
+            f"cannot import {module!r}: {type(error).__name__}; pip install 'rag-monitor[{extra}]'", where=where
         ) from None
 
 
@@ -157,9 +157,9 @@ def _only(group: str, kind: str, where: str, *, ours: frozenset[str]) -> EntryPo
     owners = [*([_OURS] if kind in ours else []), *(_owner(entry) for entry in entries)]
     if not owners:
         known = ", ".join(sorted({*ours, *(entry.name for entry in _entries(group))}))
-        raise ConfigError(f"{where}: no {word} {kind!r}; known: {known}")
+        raise ConfigError(f"no {word} {kind!r}; known: {known}", where=where)
     if len(owners) > 1:
-        raise ConfigError(f"{where}: {word} {kind!r} is brought by {' and by '.join(owners)}; keep one of them")
+        raise ConfigError(f"{word} {kind!r} is brought by {' and by '.join(owners)}; keep one of them", where=where)
     return entries[0] if entries else None
 
 
@@ -198,4 +198,4 @@ def _blamed(where: str, what: str, entry: EntryPoint | None) -> Iterator[None]:
     except ConfigError as error:
         if entry is None:
             raise
-        raise ConfigError(f"{where}: {what} ({entry.value} of {_owner(entry)}): {error}") from None
+        raise error.at(f"{where}: {what} ({entry.value} of {_owner(entry)})") from None

@@ -80,7 +80,7 @@ def _credentials(auth: Auth, where: str) -> Iterator[bytes]:
     if auth.users_file is not None:
         for number, line in enumerate(_lines(auth.users_file, f"{where}.users_file"), 1):
             if line.find(b":") < 1 or line.endswith(b":"):
-                raise ConfigError(f"{where}.users_file: entry {number} is not `name:password`")
+                raise ConfigError(f"entry {number} is not `name:password`", where=f"{where}.users_file")
             yield _basic(line)
 
 
@@ -88,9 +88,9 @@ def _lines(path: Path, where: str) -> tuple[bytes, ...]:
     try:
         lines = tuple(line.strip() for line in path.read_bytes().splitlines() if line.strip())
     except OSError as error:
-        raise ConfigError(f"{where}: cannot read {str(path)!r}: {error.strerror}") from None
+        raise ConfigError(f"cannot read {str(path)!r}: {error.strerror}", where=where) from None
     if not lines:
-        raise ConfigError(f"{where}: {str(path)!r} is empty")
+        raise ConfigError(f"{str(path)!r} is empty", where=where)
     return lines
 
 

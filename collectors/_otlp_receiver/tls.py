@@ -105,5 +105,5 @@ class Certificates:
                 client_ca = tls.client_ca_file.read_bytes()
         except OSError as error:  # of which ssl.SSLError is one
             why = error.reason if isinstance(error, ssl.SSLError) and error.reason else error.strerror
-            raise ConfigError(f"{self._where}: {doing}: {why or 'not a PEM file of the kind'}") from None
+            raise ConfigError(why or "not a PEM file of the kind", where=f"{self._where}: {doing}") from None
         return context, Pems(certificate=certificate, key=key, client_ca=client_ca)

@@ -85,7 +85,7 @@ def build(config: Config, sink: Sink, clock: Clock) -> FileCollector:
         ConfigError: there is no such folder.
     """
     if not config.path.is_dir():
-        raise ConfigError(f"file.path: no folder {str(config.path)!r} to watch")
+        raise ConfigError(f"no folder {str(config.path)!r} to watch", where="file.path")
     return FileCollector(config, sink, clock)
 
 

@@ -237,7 +237,7 @@ def _context(tls: Tls) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=tls.ca_file)
     except OSError as error:
-        raise ConfigError(f"kafka.tls.ca_file: cannot use {str(tls.ca_file)!r}: {_why(error)}") from None
+        raise ConfigError(f"cannot use {str(tls.ca_file)!r}: {_why(error)}", where="kafka.tls.ca_file") from None
     context.check_hostname = tls.check_hostname
     if tls.cert_file is not None:
         try:
@@ -245,7 +245,7 @@ def _context(tls: Tls) -> ssl.SSLContext:
             context.load_cert_chain(tls.cert_file, tls.key_file, password="")
         except OSError as error:
             files = " and ".join(repr(str(file)) for file in (tls.cert_file, tls.key_file) if file is not None)
-            raise ConfigError(f"kafka.tls.cert_file: cannot use {files}: {_why(error)}") from None
+            raise ConfigError(f"cannot use {files}: {_why(error)}", where="kafka.tls.cert_file") from None
     return context
 
 
@@ -256,7 +256,7 @@ def _why(error: OSError) -> str:
 def _password(sasl: Sasl) -> str:
     password = secret(sasl.password, sasl.password_file, None, "kafka.sasl.password")
     if password is None:
-        raise ConfigError("kafka.sasl.password: missing; give it, or password_file")
+        raise ConfigError("missing; give it, or password_file", where="kafka.sasl.password")
     return password
 
 

@@ -161,7 +161,7 @@ class OtlpGrpc:
             else:
                 self._port = server.add_secure_port(place, _credentials(self._certificates))
         except RuntimeError:
-            raise ConfigError(f"otlp_grpc: cannot listen on {place}") from None
+            raise ConfigError(f"cannot listen on {place}", where="otlp_grpc") from None
         if config.unix_socket is not None:
             config.unix_socket.chmod(UNIX_SOCKET_MODE)
 

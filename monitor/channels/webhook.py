@@ -60,9 +60,9 @@ def build(config: Config, name: str) -> Channel:
     where = f"channel {name!r}"
     url = secret(config.url, config.url_file, None, f"{where}: url")
     if url is None:
-        raise ConfigError(f"{where}: url: missing; give url or url_file")
+        raise ConfigError("missing; give url or url_file", where=f"{where}: url")
     if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
-        raise ConfigError(f"{where}: url: not an http:// or https:// address")
+        raise ConfigError("not an http:// or https:// address", where=f"{where}: url")
     headers = {key: value.get_secret_value() for key, value in config.headers.items()}
     authorization = secret(config.authorization, config.authorization_file, None, f"{where}: authorization")
     if authorization is not None:
@@ -146,4 +146,6 @@ def _trust(ca_file: Path | None, where: str) -> ssl.SSLContext | None:
     try:
         return ssl.create_default_context(cafile=str(ca_file))
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"{where}: ca_file: cannot read authorities from {str(ca_file)!r}: {error}") from None
+        raise ConfigError(
+            f"cannot read authorities from {str(ca_file)!r}: {error}", where=f"{where}: ca_file"
+        ) from None

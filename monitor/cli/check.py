@@ -103,7 +103,7 @@ class _Nowhere:
     """A sink that is never put to: collectors are built to check their settings and not entered."""
 
     async def put(self, fragments: Sequence[Fragment]) -> None:
-        raise ConfigError(f"checking: {len(fragments)} fragments arrived at a collector that was not entered")
+        raise ConfigError(f"{len(fragments)} fragments arrived at a collector that was not entered", where="checking")
 
 
 async def _collectors(settings: Settings) -> str:
@@ -120,9 +120,9 @@ def _store(settings: Settings) -> str:
     if file is not None and not file.exists():
         folder = file.resolve().parent
         if not folder.is_dir():
-            raise ConfigError(f"store.url: no folder {folder}")
+            raise ConfigError(f"no folder {folder}", where="store.url")
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise ConfigError(f"store.url: no file can be made in {folder}")
+            raise ConfigError(f"no file can be made in {folder}", where="store.url")
         return f"{file} does not exist yet and will be made at start"
     open_existing(settings).close()
     # Without the query, where a password may stand too.

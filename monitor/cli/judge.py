@@ -73,7 +73,7 @@ def canary(config: Path | None, place: str | None, language: str | None, limit: 
         if place in {None, canary.place} and language in {None, canary.language}
     ][:limit]
     if not chosen:
-        raise ConfigError("judge canary: no attack is left to try; leave out --place or --language")
+        raise ConfigError("no attack is left to try; leave out --place or --language", where="judge canary")
     trials = asyncio.run(_attack(judges, chosen))
     if form == "jsonl":
         for trial in trials:
@@ -124,11 +124,11 @@ def cost(config: Path | None, store_url: str | None, since: str, form: str) -> N
     judges = build_judge(settings.judge)
     if judges is None:
         raise ConfigError(
-            "judge cost: judge.kind: none costs nothing; set judge.kind: openai to see what a model would"
+            "none costs nothing; set judge.kind: openai to see what a model would", where="judge cost: judge.kind"
         )
     price = price_of(build_prices(settings.judge), settings.judge.model)
     if price is None:
-        raise ConfigError(f"judge cost: judge.prices has no price for {settings.judge.model!r}")
+        raise ConfigError(f"judge.prices has no price for {settings.judge.model!r}", where="judge cost")
     metrics = build_metrics(settings, judges, fence_key=b"cost")
     now = utc_now()
     with open_store_of(config, store_url) as store:
@@ -231,7 +231,7 @@ def _of(limit: float | None) -> str:
 def _asked(settings: Settings) -> Judges:
     judges = build_judge(settings.judge)
     if judges is None:
-        raise ConfigError("judge.kind: none has no model to try; set judge.kind: openai")
+        raise ConfigError("none has no model to try; set judge.kind: openai", where="judge.kind")
     return judges
 
 

@@ -44,7 +44,7 @@ def renamed(old: str, new: str) -> click.Command:
     @click.command(old, hidden=True, context_settings={"ignore_unknown_options": True}, add_help_option=False)
     @click.argument("_rest", nargs=-1, type=click.UNPROCESSED)
     def refuse(_rest: tuple[str, ...]) -> None:
-        raise ConfigError(f"{old}: this verb is called `{new}` now")
+        raise ConfigError(f"this verb is called `{new}` now", where=old)
 
     return refuse
 
@@ -94,4 +94,6 @@ def moment(text: str) -> datetime:
     try:
         return parse_rfc3339(text)
     except ValueError:
-        raise ConfigError(f'--since: {text!r} is neither a time ("2026-03-01T00:00Z") nor an age ("2d")') from None
+        raise ConfigError(
+            f'{text!r} is neither a time ("2026-03-01T00:00Z") nor an age ("2d")', where="--since"
+        ) from None

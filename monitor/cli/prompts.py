@@ -103,7 +103,7 @@ def render(turn_id: str, names: tuple[str, ...], config: Path | None, store_url:
             calls.setdefault(metric.call, []).append(metric)
     if not calls:
         raise ConfigError(
-            "metrics: none of those configured asks a judge model; name one, such as --prompt groundedness"
+            "none of those configured asks a judge model; name one, such as --prompt groundedness", where="metrics"
         )
     for group in calls.values():
         _print_call(", ".join(metric.rubric.metric for metric in group), group[0], turn)

@@ -33,8 +33,7 @@ def run(config: Path | None, store_url: str | None, roles: tuple[str, ...]) -> N
         run_loop(_serve(settings, frozenset(roles or ROLES)))
     except ConfigError as error:
         # The sections of plug-ins are read when they are built, which knows their place in the file but not the file.
-        where = settings_file(config) or "settings"
-        raise ConfigError("\n".join(f"{where}: {line}" for line in str(error).splitlines())) from None
+        raise error.at(str(settings_file(config) or "settings")) from None
 
 
 async def _serve(settings: Settings, roles: frozenset[str]) -> None:

@@ -182,7 +182,7 @@ def _sender(
         from monitor.exporter.store import StoreSender  # noqa: PLC0415
 
         return StoreSender(store, signal, patience=limits.timeout)
-    raise ConfigError("exporter: give either endpoint or store")
+    raise ConfigError("give either endpoint or store", where="exporter")
 
 
 def _span_size(span: ReadableSpan) -> int:

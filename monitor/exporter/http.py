@@ -22,7 +22,7 @@ from monitor.errors import ConfigError, Overloaded, Rejected, Retryable
 from monitor.payloads.otlp.fragments import OtlpSignal
 from monitor.retry import retry_after
 
-_EXPECTED = "exporter endpoint: expected a URL such as http://127.0.0.1:4318"
+_EXPECTED = "expected a URL such as http://127.0.0.1:4318"
 _MOST_REPLY = 64 * 1024
 _REASONS: Mapping[int, str] = {400: "malformed", 401: "unauthorized", 403: "unauthorized", 413: "too_large"}
 _AGAIN = frozenset({408, 429})
@@ -44,9 +44,9 @@ class HttpSender:
             parsed = urlsplit(endpoint)
             host, port = parsed.hostname, parsed.port
         except ValueError:
-            raise ConfigError(_EXPECTED) from None
+            raise ConfigError(_EXPECTED, where="exporter endpoint") from None
         if host is None or parsed.scheme not in {"http", "https"}:
-            raise ConfigError(_EXPECTED)
+            raise ConfigError(_EXPECTED, where="exporter endpoint")
         ending = f"/v1/{signal}"
         base = parsed.path.rstrip("/")
         self._path = base if base.endswith(ending) else base + ending

@@ -32,8 +32,9 @@ class StoreSender:
             parsed = None
         if parsed is None or parsed.get_backend_name() not in {"sqlite", "postgresql", "postgres"}:
             raise ConfigError(
-                "exporter store: expected a URL such as sqlite:////var/lib/rag-monitor/rag-monitor.db "
-                "or postgresql+psycopg://user:password@host/database"
+                "expected a URL such as sqlite:////var/lib/rag-monitor/rag-monitor.db "
+                "or postgresql+psycopg://user:password@host/database",
+                where="exporter store",
             )
         self._sqlite = Path(parsed.database or "") if parsed.get_backend_name() == "sqlite" else None
         self._url, self._signal, self._patience = url, signal, patience

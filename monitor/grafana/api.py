@@ -165,7 +165,7 @@ class Connection:
         token = secret(settings.token, settings.token_file, None, "grafana.token")
         credential: str | tuple[str, str] | None = token or self._address.login
         if credential is None:
-            raise ConfigError("grafana.token: missing; give token, token_file or the variable GRAFANA_TOKEN")
+            raise ConfigError("missing; give token, token_file or the variable GRAFANA_TOKEN", where="grafana.token")
         # GrafanaApi.from_url joins "grafana" and "api" to "grafanaapi" without a trailing slash, and lets
         # "?verify=false" in an address switch certificate checks off.
         return GrafanaApi(
@@ -195,14 +195,14 @@ class _Address:
 
     def __init__(self, url: str | None) -> None:
         if not url:
-            raise ConfigError("grafana.url: missing; give it or the variable GRAFANA_URL")
+            raise ConfigError("missing; give it or the variable GRAFANA_URL", where="grafana.url")
         try:
             parts = urlsplit(url)
             self.port = parts.port
         except ValueError:
-            raise ConfigError("grafana.url: not an address") from None
+            raise ConfigError("not an address", where="grafana.url") from None
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-            raise ConfigError("grafana.url: expected http(s)://host[:port][/path] without a query")
+            raise ConfigError("expected http(s)://host[:port][/path] without a query", where="grafana.url")
         self.scheme = parts.scheme
         self.host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         path = parts.path.strip("/")

@@ -53,9 +53,9 @@ def load(path: Path) -> dict[str, Json]:
     try:
         model = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"dashboard {str(path)!r}: cannot be read: {error}") from None
+        raise ConfigError(f"cannot be read: {error}", where=f"dashboard {str(path)!r}") from None
     if not isinstance(model, dict) or model.get("uid") != UID:
-        raise ConfigError(f"dashboard {str(path)!r}: expected an object with uid {UID!r}")
+        raise ConfigError(f"expected an object with uid {UID!r}", where=f"dashboard {str(path)!r}")
     return model
 
 
@@ -91,14 +91,18 @@ def choose(sources: Sequence[DataSource], wanted: str | None) -> DataSource:
     if wanted is None:
         if len(fitting) == 1:
             return fitting[0]
-        raise ConfigError(f"grafana.datasource: not set, and Grafana's fitting data sources are: {listed}; name one")
+        raise ConfigError(
+            f"not set, and Grafana's fitting data sources are: {listed}; name one", where="grafana.datasource"
+        )
     named = [source for source in sources if wanted in (source.uid, source.name)]
     if not named:
-        raise ConfigError(f"grafana.datasource: Grafana has no data source {wanted!r}; those that fit: {listed}")
+        raise ConfigError(
+            f"Grafana has no data source {wanted!r}; those that fit: {listed}", where="grafana.datasource"
+        )
     if named[0].type not in FAMILIES:
         raise ConfigError(
-            f"grafana.datasource: {wanted!r} is of type {named[0].type!r}; allowed: {', '.join(FAMILIES)}; "
-            f"those that fit: {listed}"
+            f"{wanted!r} is of type {named[0].type!r}; allowed: {', '.join(FAMILIES)}; those that fit: {listed}",
+            where="grafana.datasource",
         )
     return named[0]
 

@@ -157,7 +157,9 @@ class GrafanaPublisher:
             return
         found = field(api.organization.get_current_organization(), "id")
         if found != wanted:
-            raise ConfigError(f"grafana.org_id: the token belongs to organisation {found}, the settings say {wanted}")
+            raise ConfigError(
+                f"the token belongs to organisation {found}, the settings say {wanted}", where="grafana.org_id"
+            )
 
     def _look(self, api: Api) -> str:
         version = field(api.client.GET("/health"), "version") or "of unknown version"

@@ -81,7 +81,9 @@ def load(name: str, *, judge_name: str, fence_key: bytes = _KEY) -> PromptMetric
     """
     found = load_all(name, judge_name=judge_name, fence_key=fence_key)
     if len(found) != 1:
-        raise ConfigError(f"{name}: expected a file of one metric, found {', '.join(m.rubric.metric for m in found)}")
+        raise ConfigError(
+            f"expected a file of one metric, found {', '.join(m.rubric.metric for m in found)}", where=name
+        )
     return found[0]
 
 

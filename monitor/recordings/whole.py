@@ -25,15 +25,15 @@ def files(path: Path) -> tuple[Path, ...]:
     """
     if path.is_file():
         if not (signal_of(path) or is_lines(path)):
-            raise ConfigError(f"{path}: unknown kind of file; expected {EXPECTED}")
+            raise ConfigError(f"unknown kind of file; expected {EXPECTED}", where=str(path))
         return (path,)
     if not path.is_dir():
-        raise ConfigError(f"{path}: no such file or folder")
+        raise ConfigError("no such file or folder", where=str(path))
     present = tuple(p for p in path.iterdir() if p.is_file())
     bodies = without_copies(p for p in present if signal_of(p))
     sources = bodies or without_copies(p for p in present if is_lines(p))
     if not sources:
-        raise ConfigError(f"{path}: nothing to read; expected {EXPECTED}")
+        raise ConfigError(f"nothing to read; expected {EXPECTED}", where=str(path))
     return sources
 
 

@@ -64,7 +64,7 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
         StoreUnavailable: the database cannot be opened.
     """
     if unknown := roles - set(ROLES):
-        raise ConfigError(f"role: {', '.join(sorted(unknown))} unknown; known: {', '.join(ROLES)}")
+        raise ConfigError(f"{', '.join(sorted(unknown))} unknown; known: {', '.join(ROLES)}", where="role")
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(giving_back())
         parts = await stack.enter_async_context(open_parts(settings))

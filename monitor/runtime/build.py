@@ -163,8 +163,9 @@ def build_judge(settings: JudgeSettings) -> Judges | None:
         limited = settings.budget.daily_usd is not None or settings.budget.monthly_usd is not None
         if limited and endpoint and price_of(build_prices(endpoint), endpoint.model) is None:
             raise ConfigError(
-                f"{where}.prices: a budget needs the price of {endpoint.model!r}; "
-                f"expected {where}.prices: {{{endpoint.model}: {{input: 0.15, output: 0.6}}}}, 0 for what is free"
+                f"a budget needs the price of {endpoint.model!r}; "
+                f"expected {where}.prices: {{{endpoint.model}: {{input: 0.15, output: 0.6}}}}, 0 for what is free",
+                where=f"{where}.prices",
             )
     fallback = _paced(settings.fallback, "judge.fallback") if settings.fallback else None
     return Judges(_paced(settings, "judge"), fallback)
@@ -185,10 +186,12 @@ def build_endpoint(settings: EndpointSettings, where: str) -> OpenAIJudge:
     """Return the client of one endpoint, not entered; `where` is its key path, such as `judge.fallback`."""
     key = secret(settings.api_key, settings.api_key_file, None, f"{where}.api_key")
     if settings.api_version and settings.base_url is None:
-        raise ConfigError(f"{where}.api_version: needs {where}.base_url, the address of the Azure OpenAI resource")
+        raise ConfigError(
+            f"needs {where}.base_url, the address of the Azure OpenAI resource", where=f"{where}.api_version"
+        )
     if key is None and settings.base_url is None:
         raise ConfigError(
-            f"{where}: kind openai needs api_key, api_key_file or OPENAI_API_KEY, or a base_url that takes no key"
+            "kind openai needs api_key, api_key_file or OPENAI_API_KEY, or a base_url that takes no key", where=where
         )
     client = cast("type[OpenAIJudge]", plugins.on_demand("monitor.judging.endpoint.client").OpenAIJudge)
     return client(
@@ -231,7 +234,9 @@ def named_metrics(
         found = _metrics_of(name, f"metrics[{i}]", judge_name, fence_key, lexical)
         for measured in (metric.rubric.metric for metric in found):
             if measured in sources:
-                raise ConfigError(f"metrics[{i}]: {measured} is measured by {sources[measured]!r} already; keep one")
+                raise ConfigError(
+                    f"{measured} is measured by {sources[measured]!r} already; keep one", where=f"metrics[{i}]"
+                )
             sources[measured] = name
         named[name] = found
     return named
@@ -246,7 +251,7 @@ def _metrics_of(name: str, where: str, judge_name: str, fence_key: bytes, lexica
     try:
         return prompt_metric.load_all(name, judge_name=judge_name, fence_key=fence_key, others=others)
     except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from None
+        raise error.at(where) from None
 
 
 def load_dialects(settings: Settings, failures: PluginFailures) -> tuple[Dialect, ...]:
@@ -282,7 +287,7 @@ def build_collectors(settings: Settings, sink: Sink, *, clock: Clock) -> Mapping
         where = f"collectors[{i}]"
         kind, name = _kind(section, where)
         if name in built:
-            raise ConfigError(f"{where}.name: {name!r} is taken; give collectors of one kind different names")
+            raise ConfigError(f"{name!r} is taken; give collectors of one kind different names", where=f"{where}.name")
         own_sink = GuardedSink(sink, name) if plugins.is_foreign("collectors", kind) else sink
         built[name] = plugins.collector(kind, section, where, sink=own_sink, clock=clock)
     return built
@@ -295,7 +300,7 @@ def build_channels(settings: Settings, failures: PluginFailures) -> Mapping[str,
         where = f"channels[{i}]"
         kind, name = _kind(section, where)
         if name in built:
-            raise ConfigError(f"{where}.name: {name!r} is taken; give channels of one kind different names")
+            raise ConfigError(f"{name!r} is taken; give channels of one kind different names", where=f"{where}.name")
         channel = plugins.channel(kind, section, where, name=name)
         if plugins.is_foreign("channels", kind):
             failures.watch("channel", name)
@@ -307,7 +312,7 @@ def build_channels(settings: Settings, failures: PluginFailures) -> Mapping[str,
 def _kind(section: PluginSection, where: str) -> tuple[str, str]:
     kind, name = section.get("kind"), section.get("name")
     if not isinstance(kind, str):
-        raise ConfigError(f"{where}.kind: missing; every entry names its kind")
+        raise ConfigError("missing; every entry names its kind", where=f"{where}.kind")
     if name is not None and not isinstance(name, str):
-        raise ConfigError(f"{where}.name: expected a text, found {type(name).__name__}")
+        raise ConfigError(f"expected a text, found {type(name).__name__}", where=f"{where}.name")
     return kind, name or kind

@@ -38,19 +38,19 @@ def _read(path: Path, environ: Mapping[str, str]) -> dict[str, object]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ConfigError(f"{path}: cannot read the settings: {why}") from None
+        raise ConfigError(f"cannot read the settings: {why}", where=str(path)) from None
     try:
         tree = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise ConfigError(f"{path}{at}: not YAML: {error.problem}") from None
+        raise ConfigError(f"not YAML: {error.problem}", where=f"{path}{at}") from None
     except yaml.YAMLError:
-        raise ConfigError(f"{path}: not YAML") from None
+        raise ConfigError("not YAML", where=str(path)) from None
     if tree is None:
         return {}
     if not isinstance(tree, dict):
-        raise ConfigError(f"{path}: expected a mapping of sections, found {type(tree).__name__}")
+        raise ConfigError(f"expected a mapping of sections, found {type(tree).__name__}", where=str(path))
     filled = _substitute(tree, environ, str(path))
     return {str(key): value for key, value in filled.items()} if isinstance(filled, dict) else {}
 
@@ -71,7 +71,9 @@ def _substitute(node: object, environ: Mapping[str, str], where: str) -> object:
             return value
         if default is not None:
             return default
-        raise ConfigError(f"{where}: ${{{name}}} is not set in the environment; set it or write ${{{name}:-default}}")
+        raise ConfigError(
+            f"${{{name}}} is not set in the environment; set it or write ${{{name}:-default}}", where=where
+        )
 
     text = re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}", fill, node)
     # Numbers stay text: fields that want one take it as such, and a password may be made of digits, zeros first.
@@ -85,13 +87,13 @@ def _override(tree: dict[str, object], name: str, value: str) -> None:
         below = node.setdefault(key, {})
         if not isinstance(below, dict):
             raise ConfigError(
-                f"{name}: {key!r} is a list or a value in the file; only keys of mappings can be overridden"
+                f"{key!r} is a list or a value in the file; only keys of mappings can be overridden", where=name
             )
         node = below
     try:
         node[keys[-1]] = yaml.safe_load(value) if value[:1] in ("[", "{") or value == "null" else value
     except yaml.YAMLError:
-        raise ConfigError(f"{name}: starts like a list or mapping but is not YAML") from None
+        raise ConfigError("starts like a list or mapping but is not YAML", where=name) from None
 
 
 def _standard_variables(tree: dict[str, object], environ: Mapping[str, str]) -> None:

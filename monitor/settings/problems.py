@@ -21,16 +21,16 @@ _EXPECTED = {
 """Where pydantic speaks of Python's types."""
 
 
-def problems(model: type[BaseModel], error: ValidationError) -> tuple[str, ...]:
-    """Return a line per problem of a tree that was to be a `model`: key path, what is wrong; never a value."""
-    told = []
+def problems(model: type[BaseModel], error: ValidationError) -> tuple[tuple[str, str], ...]:
+    """Return the problems of a tree that was to be a `model`, each its key path and what is wrong; never a value."""
+    wrong = []
     for problem in error.errors():
         path = problem["loc"]
         message = _EXPECTED.get(problem["type"], problem["msg"].removeprefix("Value error, "))
         if problem["type"] == "extra_forbidden" and (known := _keys(model, path[:-1])):
             message = f"unknown key{meant(str(path[-1]), known)}"
-        told.append(f"{'.'.join(map(str, path)) or 'settings'}: {message}")
-    return tuple(told)
+        wrong.append((".".join(map(str, path)) or "settings", message))
+    return tuple(wrong)
 
 
 def _keys(model: type[BaseModel], path: Sequence[int | str]) -> tuple[str, ...]:

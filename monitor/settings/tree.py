@@ -367,7 +367,7 @@ def validate(model: type[S], tree: Mapping[str, object], *, where: str) -> S:
     try:
         return model.model_validate(tree)
     except ValidationError as error:
-        raise ConfigError("\n".join(f"{where}: {told}" for told in problems(model, error))) from None
+        raise ConfigError.several(problems(model, error)).at(where) from None
 
 
 def secret(value: SecretStr | None, file: Path | None, fallback: str | None, where: str) -> str | None:
@@ -377,7 +377,7 @@ def secret(value: SecretStr | None, file: Path | None, fallback: str | None, whe
         ConfigError: both were given, or the file cannot be read; the message names `where`, never the value.
     """
     if value is not None and file is not None:
-        raise ConfigError(f"{where}: given twice, as itself and as {where}_file; keep one")
+        raise ConfigError(f"given twice, as itself and as {where}_file; keep one", where=where)
     if value is not None:
         return value.get_secret_value() or None
     if file is None:
@@ -385,4 +385,4 @@ def secret(value: SecretStr | None, file: Path | None, fallback: str | None, whe
     try:
         return file.read_text(encoding="utf-8").strip() or None
     except OSError as error:
-        raise ConfigError(f"{where}_file: cannot read {str(file)!r}: {error.strerror}") from None
+        raise ConfigError(f"cannot read {str(file)!r}: {error.strerror}", where=f"{where}_file") from None

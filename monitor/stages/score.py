@@ -102,7 +102,7 @@ class Scorer:
         self._metrics = {metric.rubric.rubric_id: metric for metric in metrics}
         asking = [metric.rubric for metric in metrics if metric.max_output_tokens]
         if asking and judge is None:
-            raise ConfigError(f"metrics: {asking[0].metric} asks a judge model, but judge.kind is none")
+            raise ConfigError(f"{asking[0].metric} asks a judge model, but judge.kind is none", where="metrics")
         self._calls = {m.rubric.rubric_id: m.call or m.rubric.rubric_id for m in metrics if m.max_output_tokens}
         self._computed = tuple(m.rubric.rubric_id for m in metrics if not m.max_output_tokens)
         self._judge = judge if asking else None

@@ -57,7 +57,7 @@ class Database:
             )
         except ModuleNotFoundError as error:
             raise ConfigError(
-                f"store.url: {error.name} is not installed: pip install 'rag-monitor[postgres]'"
+                f"{error.name} is not installed: pip install 'rag-monitor[postgres]'", where="store.url"
             ) from None
         self._errors: tuple[type[Exception], ...] = (DBAPIError, self._engine.dialect.loaded_dbapi.Error)
         if self.sqlite:
@@ -136,18 +136,20 @@ def _parse(url: str) -> URL:
             parsed = parsed.set(drivername="postgresql+psycopg")
         parsed.get_dialect()
     except ModuleNotFoundError as error:
-        raise ConfigError(f"store.url: {error.name} is not installed: pip install 'rag-monitor[postgres]'") from None
+        raise ConfigError(
+            f"{error.name} is not installed: pip install 'rag-monitor[postgres]'", where="store.url"
+        ) from None
     except (ArgumentError, NoSuchModuleError):
-        raise ConfigError(f"store.url: not a database URL that is known here; {_ALLOWED}") from None
+        raise ConfigError(f"not a database URL that is known here; {_ALLOWED}", where="store.url") from None
     if parsed.drivername not in {"sqlite", "sqlite+pysqlite", "postgresql+psycopg"}:
-        raise ConfigError(f"store.url: no store for {parsed.drivername!r}; {_ALLOWED}")
+        raise ConfigError(f"no store for {parsed.drivername!r}; {_ALLOWED}", where="store.url")
     if parsed.get_backend_name() != "sqlite":
         return parsed
     if not parsed.database or parsed.database == ":memory:" or parsed.query.get("mode") == "memory":
-        raise ConfigError(f"store.url: SQLite in memory would lose what was acknowledged; {_ALLOWED}")
+        raise ConfigError(f"SQLite in memory would lose what was acknowledged; {_ALLOWED}", where="store.url")
     folder = Path(parsed.database).parent
     if not parsed.database.startswith("file:") and not folder.is_dir():
-        raise ConfigError(f"store.url: no folder {str(folder)!r} to keep {Path(parsed.database).name!r} in")
+        raise ConfigError(f"no folder {str(folder)!r} to keep {Path(parsed.database).name!r} in", where="store.url")
     return parsed
 
 

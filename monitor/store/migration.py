@@ -52,7 +52,9 @@ def upgrade(database: Database) -> None:
             _lock_postgresql(connection)
         found = revision(connection)
         if found is not None and found > REVISION:
-            raise ConfigError(f"store.url: the schema is {found}, made by a newer version; this one knows {REVISION}")
+            raise ConfigError(
+                f"the schema is {found}, made by a newer version; this one knows {REVISION}", where="store.url"
+            )
         config = Config()
         config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
         config.attributes["connection"] = connection
@@ -88,7 +90,7 @@ def _lock_postgresql(connection: Connection) -> None:
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
     encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
     if encoding != "UTF8":
-        raise ConfigError(f"store.url: the database is encoded as {encoding}; create it with ENCODING 'UTF8'")
+        raise ConfigError(f"the database is encoded as {encoding}; create it with ENCODING 'UTF8'", where="store.url")
 
 
 def _write_ahead(database: Database) -> None:
@@ -99,7 +101,9 @@ def _write_ahead(database: Database) -> None:
             with database.outside_transactions("setting up the SQLite file") as connection:
                 connection.exec_driver_sql(f"PRAGMA page_size = {_PAGE_BYTES}")
                 if connection.exec_driver_sql("PRAGMA journal_mode = WAL").scalar() != "wal":
-                    raise ConfigError(f"store.url: {database.place}: this file system cannot keep a write-ahead log")
+                    raise ConfigError(
+                        "this file system cannot keep a write-ahead log", where=f"store.url: {database.place}"
+                    )
         except StoreUnavailable as error:
             if error.reason != "locked" or time.monotonic() > deadline:
                 raise

@@ -105,12 +105,12 @@ def _of_another_distribution(name: str, where: str) -> CodeMetric:
     scorer = plugins.scorer(name, where, ours=_shipped_names() & {name} | ({name} if _AT.fullmatch(name) else set()))
     rubric = scorer.rubric
     if not _NAME.fullmatch(rubric.metric):
-        raise ConfigError(f"{where}: the entry point {name!r}: rubric.metric: expected lower case, digits and _")
+        raise ConfigError(f"the entry point {name!r}: rubric.metric: expected lower case, digits and _", where=where)
     if unknown := sorted(rubric.needs - set(get_args(Need))):
         known = ", ".join(get_args(Need))
-        raise ConfigError(f"{where}: the entry point {name!r}: rubric.needs: no {unknown[0]!r}; known: {known}")
+        raise ConfigError(f"the entry point {name!r}: rubric.needs: no {unknown[0]!r}; known: {known}", where=where)
     if not rubric.scale_min < rubric.scale_max:
-        raise ConfigError(f"{where}: the entry point {name!r}: rubric: scale_min must be below scale_max")
+        raise ConfigError(f"the entry point {name!r}: rubric: scale_min must be below scale_max", where=where)
     return CodeMetric(rubric=rubric, score=scorer.score)
 
 

@@ -95,7 +95,7 @@ def read(path: Path) -> PromptFile:
     text = _text(path)
     head = _FRONT.match(text)
     if head is None:
-        raise ConfigError(f"{path}:1: expected YAML front matter between two lines of ---")
+        raise ConfigError("expected YAML front matter between two lines of ---", where=f"{path}:1")
     marked = load(head[1], where=str(path), line=_FIRST_LINE)
     front = _front(marked, path)
     system, user = _parts(text, head.end(), path)
@@ -103,10 +103,10 @@ def read(path: Path) -> PromptFile:
     used = templates[0].names | templates[1].names
     if missing := sorted(front.placeholders_required - used):
         at = marked.line(("placeholders_required",))
-        raise ConfigError(f"{path}:{at}: placeholders_required: {{{{{missing[0]}}}}} is not in the prompt")
+        raise ConfigError(f"{{{{{missing[0]}}}}} is not in the prompt", where=f"{path}:{at}: placeholders_required")
     if loose := sorted(templates[0].names - {"fence"}):
         at = system[1] + system[0].count("\n", 0, system[0].index(loose[0]))
-        raise ConfigError(f"{path}:{at}: [system]: {{{{{loose[0]}}}}} is judged text and belongs in [user]")
+        raise ConfigError(f"{{{{{loose[0]}}}}} is judged text and belongs in [user]", where=f"{path}:{at}: [system]")
     _check_data(path, front, templates[1], user[1] - 1)
     _check_needs(path, front, templates[1], marked)
     return PromptFile(
@@ -123,9 +123,9 @@ def _text(path: Path) -> str:
         # Some editors begin a file with a byte order mark.
         return path.read_text(encoding="utf-8-sig").replace("\r\n", "\n")
     except OSError as error:
-        raise ConfigError(f"{path}: cannot read the prompt: {error.strerror}") from None
+        raise ConfigError(f"cannot read the prompt: {error.strerror}", where=str(path)) from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{path}: cannot read the prompt: not UTF-8") from None
+        raise ConfigError("cannot read the prompt: not UTF-8", where=str(path)) from None
 
 
 def _front(marked: MarkedYaml, path: Path) -> FrontMatter:
@@ -133,14 +133,15 @@ def _front(marked: MarkedYaml, path: Path) -> FrontMatter:
     try:
         return FrontMatter.model_validate(marked.tree)
     except ValidationError as error:
-        problems: list[str] = []
+        problems: list[tuple[str, str]] = []
         for problem in error.errors():
             place = _written(problem["loc"], marked)
             message = problem["msg"].removeprefix("Value error, ")
             if problem["type"] == "extra_forbidden":
                 message = f"no such key; known: {', '.join(keys_at(place))}"
-            problems.append(f"{path}:{marked.line(place)}: {'.'.join(map(str, place)) or 'front matter'}: {message}")
-        raise ConfigError("\n".join(problems)) from None
+            key = ".".join(map(str, place)) or "front matter"
+            problems.append((f"{path}:{marked.line(place)}: {key}", message))
+        raise ConfigError.several(problems) from None
 
 
 def _written(place: tuple[str | int, ...], marked: MarkedYaml) -> tuple[str | int, ...]:
@@ -155,8 +156,9 @@ def _parts(text: str, start: int, path: Path) -> tuple[tuple[str, int], tuple[st
     if order not in (["system", "user"], ["user"]) or text[start : marks[0].start()].strip():
         at = text.count("\n", 0, start) + 1
         raise ConfigError(
-            f"{path}:{at}: expected a line [system] and then a line [user] below the front matter, once each; "
-            "a prompt without a system message has [user] only"
+            "expected a line [system] and then a line [user] below the front matter, once each; "
+            "a prompt without a system message has [user] only",
+            where=f"{path}:{at}",
         )
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     parts = [
@@ -171,15 +173,18 @@ def _check_data(path: Path, front: FrontMatter, user: Template, line: int) -> No
     if outside:
         problem = "a mark is left open" if outside == "fence" else f"{{{{{outside}}}}} stands outside"
         raise ConfigError(
-            f"{path}:{line}: [user]: put judged text between two {{{{fence}}}} marks, or say unfenced: true: {problem}"
+            f"put judged text between two {{{{fence}}}} marks, or say unfenced: true: {problem}",
+            where=f"{path}:{line}: [user]",
         )
     for metric in front.metrics.values():
         needed = _NEEDED_IN_USER.get(metric.reply, ())
         if missing := [tag for tag in needed if tag.strip("{}#") not in user.names]:
-            raise ConfigError(f"{path}:{line}: [user]: reply: {metric.reply} needs {missing[0]}")
+            raise ConfigError(f"reply: {metric.reply} needs {missing[0]}", where=f"{path}:{line}: [user]")
         if metric.reply == "claims" and (strange := sorted(user.names - _OF_A_CLAIM)):
             known = ", ".join(sorted(_OF_A_CLAIM))
-            raise ConfigError(f"{path}:{line}: [user]: no {{{{{strange[0]}}}}} with reply: claims; known: {known}")
+            raise ConfigError(
+                f"no {{{{{strange[0]}}}}} with reply: claims; known: {known}", where=f"{path}:{line}: [user]"
+            )
 
 
 def _check_needs(path: Path, front: FrontMatter, user: Template, marked: MarkedYaml) -> None:
@@ -189,10 +194,10 @@ def _check_needs(path: Path, front: FrontMatter, user: Template, marked: MarkedY
     for need in sorted(needed & _SHOWN_BY.keys()):
         if not user.names & set(_SHOWN_BY[need]):
             shown = " or ".join(f"{{{{{name}}}}}" for name in _SHOWN_BY[need])
-            raise ConfigError(f"{at}: {need} is not shown to the judge: put {shown} in [user]")
+            raise ConfigError(f"{need} is not shown to the judge: put {shown} in [user]", where=at)
     for need in ("response", "ground_truth"):
         if need not in needed and (used := sorted(user.names & set(_SHOWN_BY[need]))):
-            raise ConfigError(f"{at}: {{{{{used[0]}}}}} is in [user], so needs must name {need}")
+            raise ConfigError(f"{{{{{used[0]}}}}} is in [user], so needs must name {need}", where=at)
 
 
 def _schema(path: Path, front: FrontMatter, marked: MarkedYaml) -> Schema | None:
@@ -200,24 +205,26 @@ def _schema(path: Path, front: FrontMatter, marked: MarkedYaml) -> Schema | None
         return None
     at = f"{path}:{marked.line(('schema',))}"
     if not front.schema_file or Path(front.schema_file).name != front.schema_file:
-        raise ConfigError(f"{at}: schema: expected the name of a file beside the prompt, such as tone.schema.json")
+        raise ConfigError(
+            "expected the name of a file beside the prompt, such as tone.schema.json", where=f"{at}: schema"
+        )
     file = path.with_name(front.schema_file)
     try:
         tree = json.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise ConfigError(f"{at}: schema: cannot read {str(file)!r}: {error.strerror}") from None
+        raise ConfigError(f"cannot read {str(file)!r}: {error.strerror}", where=f"{at}: schema") from None
     except json.JSONDecodeError as error:
-        raise ConfigError(f"{file}:{error.lineno}: not JSON: {error.msg}") from None
+        raise ConfigError(f"not JSON: {error.msg}", where=f"{file}:{error.lineno}") from None
     except (ValueError, RecursionError):
-        raise ConfigError(f"{file}: not JSON") from None
+        raise ConfigError("not JSON", where=str(file)) from None
     if not isinstance(tree, dict):
-        raise ConfigError(f"{file}: expected a mapping")
+        raise ConfigError("expected a mapping", where=str(file))
     schema = Schema(tree, where=str(file))
     for name, metric in front.metrics.items():
         for place in _fields(metric):
             if not schema.has(place):
                 raise ConfigError(
-                    f"{at}: {file.name}: {name}: reply: {metric.reply} needs a property {'.'.join(place)!r}"
+                    f"reply: {metric.reply} needs a property {'.'.join(place)!r}", where=f"{at}: {file.name}: {name}"
                 )
         _check_values(f"{at}: {file.name}: {name}", metric, schema)
     return schema
@@ -229,14 +236,16 @@ def _check_values(where: str, metric: MetricSettings, schema: Schema) -> None:
     allowed = schema.allowed((*inside, metric.reply))
     if metric.defect.label_in is not None:
         if not allowed:
-            raise ConfigError(f"{where}: label: expected an enum, so that no label is unknown")
+            raise ConfigError("expected an enum, so that no label is unknown", where=f"{where}: label")
         if unknown := sorted(metric.defect.label_in - set(map(str, allowed))):
-            raise ConfigError(f"{where}: defect: no label {unknown[0]!r}; known: {', '.join(map(str, allowed))}")
+            raise ConfigError(
+                f"no label {unknown[0]!r}; known: {', '.join(map(str, allowed))}", where=f"{where}: defect"
+            )
     for value in allowed:
         if isinstance(value, int | float) and not metric.scale.min <= value <= metric.scale.max:
             raise ConfigError(
-                f"{where}: the schema allows {value:g}, the scale runs from {metric.scale.min:g} "
-                f"to {metric.scale.max:g}"
+                f"the schema allows {value:g}, the scale runs from {metric.scale.min:g} to {metric.scale.max:g}",
+                where=where,
             )
 
 

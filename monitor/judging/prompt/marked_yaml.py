@@ -38,18 +38,20 @@ def load(text: str, *, where: str, line: int) -> MarkedYaml:
         tree = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         at = line + error.problem_mark.line if error.problem_mark else line
-        raise ConfigError(f"{where}:{at}: front matter is not YAML: {error.problem}") from None
+        raise ConfigError(f"front matter is not YAML: {error.problem}", where=f"{where}:{at}") from None
     except yaml.reader.ReaderError as error:
         at = line + text.count("\n", 0, error.position)
-        raise ConfigError(f"{where}:{at}: front matter is not YAML: {error.reason}") from None
+        raise ConfigError(f"front matter is not YAML: {error.reason}", where=f"{where}:{at}") from None
     except (ValueError, RecursionError):
-        raise ConfigError(f"{where}:{line}: front matter is not YAML: a value that cannot be read") from None
+        raise ConfigError("front matter is not YAML: a value that cannot be read", where=f"{where}:{line}") from None
     if not isinstance(root, yaml.MappingNode) or not isinstance(tree, dict):
-        raise ConfigError(f"{where}:{line}: front matter: expected a mapping")
+        raise ConfigError("front matter: expected a mapping", where=f"{where}:{line}")
     lines: dict[tuple[str, ...], int] = {}
     for place, below in _keys(root, (), set()):
         if place in lines:
-            raise ConfigError(f"{where}:{line + below}: {'.'.join(place)} is there twice, first on line {lines[place]}")
+            raise ConfigError(
+                f"{'.'.join(place)} is there twice, first on line {lines[place]}", where=f"{where}:{line + below}"
+            )
         lines[place] = line + below
     return MarkedYaml(tree={str(key): value for key, value in tree.items()}, lines=lines)
 

@@ -34,10 +34,10 @@ class Schema:
         """
         root = tree.get("schema")
         if tree.get("strict") is not True or not isinstance(tree.get("name"), str) or not isinstance(root, dict):
-            raise ConfigError(f'{where}: expected {{"name": ..., "strict": true, "schema": {{...}}}}')
+            raise ConfigError('expected {"name": ..., "strict": true, "schema": {...}}', where=where)
         defs = root.get("$defs", {})
         if root.get("type") != "object" or not isinstance(defs, dict):
-            raise ConfigError(f"{where}: schema: expected an object, with $defs as a mapping if any")
+            raise ConfigError("expected an object, with $defs as a mapping if any", where=f"{where}: schema")
         self.tree = tree
         self._root = root
         self._defs = defs
@@ -84,21 +84,23 @@ class Schema:
 
     def _check(self, node: Json, where: str) -> None:
         if not isinstance(node, dict):
-            raise ConfigError(f"{where}: expected a mapping")
+            raise ConfigError("expected a mapping", where=where)
         if unknown := sorted(node.keys() - _KEYWORDS):
             raise ConfigError(
-                f"{where}: keyword {unknown[0]!r} is not supported; known: {', '.join(sorted(_KEYWORDS))}"
+                f"keyword {unknown[0]!r} is not supported; known: {', '.join(sorted(_KEYWORDS))}", where=where
             )
         if "$ref" in node:
             ref = node["$ref"]
             if not isinstance(ref, str) or ref.removeprefix(_REF) not in self._defs:
-                raise ConfigError(f"{where}: $ref: expected {_REF}<name> of {', '.join(sorted(self._defs)) or 'none'}")
+                raise ConfigError(
+                    f"expected {_REF}<name> of {', '.join(sorted(self._defs)) or 'none'}", where=f"{where}: $ref"
+                )
             if self._resolved(node) is None:
-                raise ConfigError(f"{where}: $ref: {ref} leads back to itself")
+                raise ConfigError(f"{ref} leads back to itself", where=f"{where}: $ref")
             return
         kind = node.get("type")
         if not isinstance(kind, str) or kind not in _TYPES:
-            raise ConfigError(f"{where}: type: expected one of {', '.join(_TYPES)}")
+            raise ConfigError(f"expected one of {', '.join(_TYPES)}", where=f"{where}: type")
         _check_bounds(node, where)
         if kind == "object":
             self._check_object(node, where)
@@ -108,13 +110,15 @@ class Schema:
     def _check_object(self, node: Mapping[str, Json], where: str) -> None:
         properties = node.get("properties")
         if not isinstance(properties, dict):
-            raise ConfigError(f"{where}: properties: expected a mapping")
+            raise ConfigError("expected a mapping", where=f"{where}: properties")
         required = node.get("required")
         # Strict mode refuses anything else, but only when the first turn is judged.
         if not isinstance(required, list) or sorted(map(str, required)) != sorted(properties):
-            raise ConfigError(f"{where}: required: strict mode wants every property named: {', '.join(properties)}")
+            raise ConfigError(
+                f"strict mode wants every property named: {', '.join(properties)}", where=f"{where}: required"
+            )
         if node.get("additionalProperties") is not False:
-            raise ConfigError(f"{where}: additionalProperties: strict mode wants false")
+            raise ConfigError("strict mode wants false", where=f"{where}: additionalProperties")
         for name, below in properties.items():
             self._check(below, f"{where}.{name}")
 
@@ -149,11 +153,11 @@ class Schema:
 
 def _check_bounds(node: Mapping[str, Json], where: str) -> None:
     if "enum" in node and not (isinstance(node["enum"], list) and node["enum"]):
-        raise ConfigError(f"{where}: enum: expected a list of values")
+        raise ConfigError("expected a list of values", where=f"{where}: enum")
     for name in ("minimum", "maximum"):
         bound = node.get(name, 0)
         if isinstance(bound, bool) or not isinstance(bound, int | float):
-            raise ConfigError(f"{where}: {name}: expected a number")
+            raise ConfigError("expected a number", where=f"{where}: {name}")
 
 
 def _check_limits(node: Mapping[str, Json], value: Json, path: str) -> None:

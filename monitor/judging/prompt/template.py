@@ -136,7 +136,7 @@ class _Reader:
             raise self._error(tag.start(), f"no placeholder {name!r} here; known: {known}")
 
     def _error(self, at: int, problem: str) -> ConfigError:
-        return ConfigError(f"{self._where}:{self._line + self._text.count(chr(10), 0, at)}: {problem}")
+        return ConfigError(problem, where=f"{self._where}:{self._line + self._text.count(chr(10), 0, at)}")
 
 
 def _outside(parts: Sequence[_Part], mark: str, *, is_open: bool) -> tuple[str | None, bool]:

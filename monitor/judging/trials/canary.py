@@ -89,9 +89,9 @@ def canaries() -> tuple[Canary, ...]:
     try:
         attacks = tuple(Canary(**orjson.loads(line)) for line in lines)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"prompts/canaries.jsonl: damaged: {type(error).__name__}") from None
+        raise ConfigError(f"damaged: {type(error).__name__}", where="prompts/canaries.jsonl") from None
     if unknown := {canary.base for canary in attacks} - BASES.keys():
-        raise ConfigError(f"prompts/canaries.jsonl: no base {min(unknown)!r}; known: {', '.join(BASES)}")
+        raise ConfigError(f"no base {min(unknown)!r}; known: {', '.join(BASES)}", where="prompts/canaries.jsonl")
     return attacks
 
 

@@ -62,7 +62,7 @@ def read(path: Path, *, now: datetime, limit: int | None = None) -> tuple[Labell
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
-        raise ConfigError(f"{path}: cannot read it: {error.strerror}") from None
+        raise ConfigError(f"cannot read it: {error.strerror}", where=str(path)) from None
     labelled = [item for number, line in enumerate(lines, start=1) if (item := _labelled(line, path, number, now))]
     if limit is None or len(labelled) <= limit:
         return tuple(labelled)
@@ -124,9 +124,9 @@ def _labelled(line: bytes, path: Path, number: int, now: datetime) -> Labelled |
         defect = _defect(record, where)
         stored = turn_fragment(_answered(record, line), origin=where, app="labelled", received_at=now)
     except orjson.JSONDecodeError:
-        raise ConfigError(f"{where}: not JSON") from None
+        raise ConfigError("not JSON", where=where) from None
     except MalformedPayload as error:
-        raise ConfigError(f"{where}: {error}") from None
+        raise ConfigError(str(error), where=where) from None
     if defect is None:
         return None
     groups = {key: str(record[key]) for key in ("lang", "source") if isinstance(record.get(key), str)}
@@ -150,4 +150,4 @@ def _defect(record: object, where: str) -> bool | None:
         if isinstance(label, dict) and "grounded" in label:
             grounded = label["grounded"]
             return None if grounded is None else not grounded
-    raise ConfigError(f'{where}: no label: expected "defect": true or false, or "label": {{"grounded": 0, 1 or null}}')
+    raise ConfigError('no label: expected "defect": true or false, or "label": {"grounded": 0, 1 or null}', where=where)
