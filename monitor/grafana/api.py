@@ -30,7 +30,7 @@ _REFUSED = frozenset({401, 403})
 _AGAIN = frozenset({408, 425})
 _TOO_MANY = 429
 _SERVER_ERRORS = 500
-_TOLD = 200
+_LONGEST_MESSAGE = 200
 
 
 class Api(Protocol):
@@ -184,7 +184,7 @@ class Connection:
         self._not_before = now + REFUSED_PAUSE
         self.close()
         return (Paused if again else Retryable)(
-            f"grafana: {doing}: {self.address} answered {error.status_code} ({_said(error)}); the token needs the "
+            f"grafana: {doing}: {self.address} answered {error.status_code} ({_message(error)}); the token needs the "
             f"right to do this; trying again every {REFUSED_PAUSE}, everything else goes on",
             retry_after=REFUSED_PAUSE,
         )
@@ -222,17 +222,17 @@ def items(reply: object) -> tuple[object, ...]:
 
 
 def _translated(doing: str, error: GrafanaException) -> Retryable | Permanent:
-    told = f"grafana: {doing}: answered {error.status_code} ({_said(error)})"
+    text = f"grafana: {doing}: answered {error.status_code} ({_message(error)})"
     if isinstance(error, GrafanaTimeoutError) or not error.status_code:
         return Retryable(f"grafana: {doing}: no answer in time")
     if error.status_code == _TOO_MANY:
-        return RateLimited(told)
+        return RateLimited(text)
     if error.status_code in _AGAIN or error.status_code >= _SERVER_ERRORS:
-        return Retryable(told)
-    return Permanent(told, reason=f"http_{error.status_code}")
+        return Retryable(text)
+    return Permanent(text, reason=f"http_{error.status_code}")
 
 
-def _said(error: GrafanaException) -> str:
+def _message(error: GrafanaException) -> str:
     """Return Grafana's own message, shortened."""
     message = field(error.response, "message") or error.response
-    return " ".join(str(message).split())[:_TOLD]
+    return " ".join(str(message).split())[:_LONGEST_MESSAGE]

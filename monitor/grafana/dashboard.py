@@ -109,21 +109,23 @@ def choose(sources: Sequence[DataSource], wanted: str | None) -> DataSource:
 
 def _bind(node: Json, source: DataSource) -> Json:
     if isinstance(node, list):
-        return [_bind(item, source) for item in node if not _foreign(item, source)]
+        return [_bind(item, source) for item in node if not _for_other_family(item, source)]
     if not isinstance(node, dict):
         return node
     return {
-        key: {"type": source.type, "uid": source.uid} if key == "datasource" and _ours(value) else _bind(value, source)
+        key: {"type": source.type, "uid": source.uid}
+        if key == "datasource" and _is_placeholder(value)
+        else _bind(value, source)
         for key, value in node.items()
     }
 
 
-def _ours(reference: Json) -> bool:
+def _is_placeholder(reference: Json) -> bool:
     """Say whether a data source reference stands for the bound one; Grafana's own annotation store does not."""
     return isinstance(reference, dict) and (reference.get("uid") == _MIXED or reference.get("type") in FAMILIES)
 
 
-def _foreign(item: Json, source: DataSource) -> bool:
+def _for_other_family(item: Json, source: DataSource) -> bool:
     """Say whether an item (query, variable, annotation query) is written for the other family."""
     reference = item.get("datasource") if isinstance(item, dict) else None
     kind = reference.get("type") if isinstance(reference, dict) else None

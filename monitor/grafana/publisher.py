@@ -52,7 +52,7 @@ class GrafanaPublisher:
         self._clock = clock
         self._push_after: datetime | None = None
         self._provisioned = False
-        self._foreign = False
+        self._unmanaged = False
 
     async def provision(self) -> None:
         """Make folder and dashboard exist as shipped; a dashboard that is provisioned or not `managed` is left alone.
@@ -121,16 +121,16 @@ class GrafanaPublisher:
                 log.info("grafana: dashboard %s changed while it was pushed; replaced on the second try", UID)
 
     def _replaceable(self, present: _Present, model: dict[str, Json]) -> bool:
-        """Say whether what is there may and must be replaced; a changed one whose tag is gone belongs to its users."""
+        """Say whether the present dashboard may and must be replaced; without its tag it belongs to its users."""
         if present.provisioned:
             self._leave_provisioned()
             return False
         if MANAGED not in present.tags:
-            if not self._foreign:
-                log.info("grafana: dashboard %s has no tag %r any more and is left alone", UID, MANAGED)
-            self._foreign = True
+            if not self._unmanaged:
+                log.info("grafana: dashboard %s has lost its tag %r and is not updated any more", UID, MANAGED)
+            self._unmanaged = True
             return False
-        self._foreign = False
+        self._unmanaged = False
         return revision(present.tags) != revision(tags(model))
 
     def _leave_provisioned(self) -> None:
@@ -155,10 +155,10 @@ class GrafanaPublisher:
         wanted = self._settings.org_id
         if wanted is None:
             return
-        found = field(api.organization.get_current_organization(), "id")
-        if found != wanted:
+        organization = field(api.organization.get_current_organization(), "id")
+        if organization != wanted:
             raise ConfigError(
-                f"the token belongs to organisation {found}, the settings say {wanted}", where="grafana.org_id"
+                f"the token belongs to organisation {organization}, the settings say {wanted}", where="grafana.org_id"
             )
 
     def _look(self, api: Api) -> str:
@@ -166,7 +166,7 @@ class GrafanaPublisher:
         self._check_organisation(api)
         source = choose(_sources(api), self._settings.datasource)
         present = _present(api)
-        state = "missing, to be made" if present is None else "there"
+        state = "missing, will be created" if present is None else "exists"
         if present is not None and present.provisioned:
             state = "provisioned from a file, left alone"
         elif present is not None and MANAGED not in present.tags:
@@ -188,14 +188,14 @@ class _Present:
 
 def _present(api: Api) -> _Present | None:
     try:
-        found = api.dashboard.get_dashboard(UID)
+        dashboard = api.dashboard.get_dashboard(UID)
     except GrafanaClientError as error:
         if error.status_code == _MISSING:
             return None
         raise
-    meta = field(found, "meta")
+    meta = field(dashboard, "meta")
     return _Present(
-        tags=tags(field(found, "dashboard")),
+        tags=tags(field(dashboard, "dashboard")),
         folder=str(field(meta, "folderUid") or ""),
         provisioned=field(meta, "provisioned") is True,
     )
@@ -231,26 +231,28 @@ def _annotate(api: Api, alert: Alert) -> None:
     regression = alert.regression
     series = regression.series
     name = f"alert:{alert.alert_id}"
-    marks = [t[:_LONGEST_TAG] for t in ("rag-monitor", series.app, series.metric, series.environment, name) if t]
+    annotation_tags = [
+        t[:_LONGEST_TAG] for t in ("rag-monitor", series.app, series.metric, series.environment, name) if t
+    ]
     began = _milliseconds(regression.began_at)
     ended = began if regression.recovered_at is None else _milliseconds(regression.recovered_at)
     text = f"{headline(alert)}. {explanation(alert)}"
-    found = items(api.annotations.find_annotations(tags=[name], limit=1))
-    if found:
-        if (field(found[0], "time"), field(found[0], "timeEnd"), field(found[0], "text")) != (began, ended, text):
+    present = items(api.annotations.find_annotations(tags=[name], limit=1))
+    if present:
+        if (field(present[0], "time"), field(present[0], "timeEnd"), field(present[0], "text")) != (began, ended, text):
             api.annotations.partial_update_annotation(
-                field(found[0], "id"), time_from=began, time_to=ended, tags=marks, text=text
+                field(present[0], "id"), time_from=began, time_to=ended, tags=annotation_tags, text=text
             )
         return
     try:
         api.annotations.add_annotation(
-            dashboard_uid=UID, panel_id=RATE_PANEL, time_from=began, time_to=ended, tags=marks, text=text
+            dashboard_uid=UID, panel_id=RATE_PANEL, time_from=began, time_to=ended, tags=annotation_tags, text=text
         )
     except GrafanaClientError as error:
         if error.status_code != _MISSING:
             raise
         # Without its dashboard an annotation still shows wherever a dashboard asks for its tags.
-        api.annotations.add_annotation(time_from=began, time_to=ended, tags=marks, text=text)
+        api.annotations.add_annotation(time_from=began, time_to=ended, tags=annotation_tags, text=text)
 
 
 def _milliseconds(at: datetime) -> int:

@@ -36,7 +36,7 @@ def tick(store: AlertStore, settings: AlertSettings, *, channels: Sequence[str],
 
     An alert that recovered while pending is resolved without a notification.
     """
-    moved = [step for alert in store.alerts(states=_OPEN) if (step := advance(alert, hold=settings.hold, now=now))]
+    moved = [step for alert in store.alerts(states=_OPEN) if (step := _advance(alert, hold=settings.hold, now=now))]
     if not moved:
         return 0
     caused = [
@@ -53,7 +53,7 @@ def tick(store: AlertStore, settings: AlertSettings, *, channels: Sequence[str],
     return len(moved)
 
 
-def advance(alert: Alert, *, hold: timedelta, now: datetime) -> tuple[Alert, tuple[AlertState, ...]] | None:
+def _advance(alert: Alert, *, hold: timedelta, now: datetime) -> tuple[Alert, tuple[AlertState, ...]] | None:
     """Return the alert in its next state with the transitions to notify of; None when it stays as it is."""
     recovered = alert.regression.recovered_at is not None
     if recovered:

@@ -64,13 +64,13 @@ def tick(store: DetectStore, settings: DetectSettings, *, lateness: timedelta, n
             store.pin(detection.baseline)
             pinned += 1
         regressions = tuple(_with_judge_change(r, of_series) for r in detection.regressions)
-        written += reconcile(latest, regressions, now=now)
+        written += _reconcile(latest, regressions, now=now)
     if written:
         store.save_alerts(written, ())
     return pinned + len(written)
 
 
-def reconcile(latest: Alert | None, regressions: Sequence[Regression], *, now: datetime) -> tuple[Alert, ...]:
+def _reconcile(latest: Alert | None, regressions: Sequence[Regression], *, now: datetime) -> tuple[Alert, ...]:
     """Return the alerts to write: the latest one where its numbers changed, and a pending one for each new incident."""
     alerts = []
     for regression in regressions:

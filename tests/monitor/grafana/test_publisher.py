@@ -267,8 +267,8 @@ def test_a_dashboard_without_its_tag_is_left_alone(
     with caplog.at_level(logging.INFO, "monitor.grafana.publisher"):
         asyncio.run(pushed(GrafanaPublisher(settings(url), clock=Time()), times=3))
     assert grafana.sent("POST") == []
-    assert [r.message for r in caplog.records if "left alone" in r.message] == [
-        f"grafana: dashboard {UID} has no tag 'managed' any more and is left alone"
+    assert [r.message for r in caplog.records if "lost its tag" in r.message] == [
+        f"grafana: dashboard {UID} has lost its tag 'managed' and is not updated any more"
     ]
 
 
@@ -486,7 +486,7 @@ def test_check_reads_only_and_says_what_is_there(grafana: Grafana, url: str) -> 
     line = asyncio.run(publisher.check())
     asyncio.run(publisher.close())
     source = "data source 'ragmon-db' (grafana-postgresql-datasource)"
-    assert line == f"Grafana 13.0.0 at {url}/: {source}, dashboard missing, to be made"
+    assert line == f"Grafana 13.0.0 at {url}/: {source}, dashboard missing, will be created"
     assert {method for method, _, _, _ in grafana.requests} == {"GET"}
 
 

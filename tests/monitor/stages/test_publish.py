@@ -121,7 +121,7 @@ def test_the_gauges_are_exposed_under_their_documented_names() -> None:
 
 
 class Board:
-    """A publisher that notes what it is given, or fails as told."""
+    """A publisher that notes what it publishes, or fails with `failures`."""
 
     def __init__(self) -> None:
         self.provisioned = 0
@@ -151,7 +151,7 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
 
 
 def test_an_alert_is_annotated_once_per_state(store: SqlStore) -> None:
-    """Firing and resolved are each told to Grafana once; what never fired is not."""
+    """Firing and resolved are each annotated once; what never fired is not."""
     quiet = replace(alert("a0", AlertState.RESOLVED), firing_at=None)
     store.save_alerts([alert(), quiet], [])
     board = Board()
