@@ -1,0 +1,132 @@
+"""One record of OTLP/JSON, and what stands around it, becomes protobuf; see `json_encoding`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from monitor.payloads.otlp.json_values import (
+    UINT32,
+    UINT64,
+    Json,
+    UnreadableError,
+    attributes_bytes,
+    enum_number,
+    field,
+    id_bytes,
+    object_field,
+    object_list_field,
+    text_bytes,
+    unsigned,
+    value_bytes,
+)
+from monitor.payloads.otlp.wire import fixed64, framed, scalar
+
+_TYPES: Mapping[type, str] = {
+    dict: "an object",
+    list: "an array",
+    str: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+}
+
+
+def schema_url_bytes(owner: Mapping[str, Json]) -> bytes:
+    """Return the schema URL of a resource or a scope."""
+    url = text_bytes(field(owner, "schemaUrl"))
+    return framed(3, url) if url else b""
+
+
+def resource_bytes(owner: Mapping[str, Json]) -> bytes:
+    """Return the Resource of a ResourceSpans or ResourceLogs.
+
+    Raises:
+        UnreadableError: something in it is of the wrong type.
+    """
+    resource = _part(owner, "resource")
+    attributes = field(resource, "attributes")
+    if not isinstance(attributes, list | None):
+        raise UnreadableError(f"resource.attributes: found {type_name(attributes)}; allowed: an array of objects")
+    wrong = next((entry for entry in attributes or () if not isinstance(entry, dict | None)), None)
+    if wrong is not None:
+        raise UnreadableError(f"in resource.attributes: found {type_name(wrong)}; allowed: objects")
+    return attributes_bytes(resource, 1)
+
+
+def scope_bytes(owner: Mapping[str, Json]) -> bytes:
+    """Return the scope of a ScopeSpans or ScopeLogs.
+
+    Raises:
+        UnreadableError: it is of the wrong type.
+    """
+    scope = _part(owner, "scope")
+    if not scope:
+        return b""
+    return framed(1, framed(1, text_bytes(field(scope, "name"))) + framed(2, text_bytes(field(scope, "version"))))
+
+
+def _part(owner: Mapping[str, Json], name: str) -> Mapping[str, Json]:
+    """Return what is said of all records below; nothing is fine, another type is not."""
+    part = owner.get(name)
+    if part is None:
+        return {}
+    if not isinstance(part, dict):
+        raise UnreadableError(f"{name}: found {type_name(part)}; allowed: an object")
+    return part
+
+
+def span_bytes(span: Json) -> bytes:
+    """Return a Span without links and trace state, which nothing reads.
+
+    Raises:
+        UnreadableError: it is no object, or nested too deeply.
+    """
+    if not isinstance(span, dict):
+        raise UnreadableError
+    status = object_field(span, "status")
+    return b"".join(
+        (
+            framed(1, id_bytes(field(span, "traceId"))),
+            framed(2, id_bytes(field(span, "spanId"))),
+            framed(4, id_bytes(field(span, "parentSpanId"))),
+            framed(5, text_bytes(field(span, "name"))),
+            scalar(6, enum_number(field(span, "kind"))),
+            fixed64(7, unsigned(field(span, "startTimeUnixNano"), UINT64)),
+            fixed64(8, unsigned(field(span, "endTimeUnixNano"), UINT64)),
+            attributes_bytes(span, 9),
+            scalar(10, unsigned(field(span, "droppedAttributesCount"), UINT32)),
+            *(framed(11, _event(event)) for event in object_list_field(span, "events")),
+            framed(15, framed(2, text_bytes(field(status, "message"))) + scalar(3, enum_number(field(status, "code")))),
+        )
+    )
+
+
+def _event(event: Mapping[str, Json]) -> bytes:
+    time = fixed64(1, unsigned(field(event, "timeUnixNano"), UINT64))
+    return time + framed(2, text_bytes(field(event, "name"))) + attributes_bytes(event, 3)
+
+
+def log_record_bytes(record: Json) -> bytes:
+    """Return a LogRecord.
+
+    Raises:
+        UnreadableError: as `span_bytes`.
+    """
+    if not isinstance(record, dict):
+        raise UnreadableError
+    return b"".join(
+        (
+            fixed64(1, unsigned(field(record, "timeUnixNano"), UINT64)),
+            framed(5, value_bytes(record.get("body"), 0)),
+            attributes_bytes(record, 6),
+            framed(9, id_bytes(field(record, "traceId"))),
+            framed(10, id_bytes(field(record, "spanId"))),
+            fixed64(11, unsigned(field(record, "observedTimeUnixNano"), UINT64)),
+            framed(12, text_bytes(field(record, "eventName"))),
+        )
+    )
+
+
+def type_name(value: Json) -> str:
+    """Return the name of a value's type in JSON, with its article."""
+    return "null" if value is None else _TYPES[type(value)]
