@@ -101,7 +101,7 @@ class Ledger:
             self._reserves = True
             await self.write()
 
-    async def settle(self) -> None:
+    async def reconcile(self) -> None:
         """Write down what was spent, now that no call is under way.
 
         Raises:
@@ -141,12 +141,12 @@ class Ledger:
     def gauges(self) -> tuple[Gauge, ...]:
         """Return budgets and what is spent of them, others' calls under way included, as of the last look."""
         limits = {"day": self._budget.daily_usd, "month": self._budget.monthly_usd}
-        found: list[Gauge] = []
+        gauges: list[Gauge] = []
         for (period, limit), total in zip(limits.items(), self._totals, strict=True):
             if limit is not None:
-                found.append(Gauge(name="judge_budget_usd", value=limit, labels={"period": period}))
-                found.append(Gauge(name="judge_budget_spent_usd", value=total, labels={"period": period}))
-        return tuple(found)
+                gauges.append(Gauge(name="judge_budget_usd", value=limit, labels={"period": period}))
+                gauges.append(Gauge(name="judge_budget_spent_usd", value=total, labels={"period": period}))
+        return tuple(gauges)
 
     async def _under_way_usd(self) -> float:
         """Return what the calls that may be under way will cost: as much as ours did, or else all of this month."""

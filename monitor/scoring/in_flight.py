@@ -10,8 +10,8 @@ _LONGEST_WAIT_SECONDS = 1.0
 _GATHER_SECONDS = 0.02
 
 
-class UnderWay:
-    """The tasks that run right now."""
+class CallsInFlight:
+    """The calls that run right now."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -55,10 +55,10 @@ class UnderWay:
 
     async def abandon(self) -> None:
         """Cancel what still runs; each has tidied up after itself before this returns."""
-        left = tuple(self._tasks)
-        for task in left:
+        running = tuple(self._tasks)
+        for task in running:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)
         self._fault = None
 
     def _note_end(self, task: asyncio.Task[None]) -> None:

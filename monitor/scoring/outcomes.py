@@ -34,7 +34,7 @@ _SHORTEST_WAIT, _INSIST_FOR = timedelta(seconds=0.1), timedelta(seconds=30)
 logger = logging.getLogger(__name__)
 
 
-class Settler:
+class Outcomes:
     """Ends jobs and gives them back."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Settler:
                 self._count("judge_calls_total", exchange.calls, metric=outcome.job.metric)
 
     async def _write(self) -> None:
-        """Write until nothing waits; every failure is told to those whose outcomes it concerns."""
+        """Write until nothing waits; every failure is raised where those wait whose outcomes it concerns."""
         while self._waiting:
             batch, self._waiting = self._waiting, []
             try:
@@ -96,15 +96,14 @@ class Settler:
             if error.reason != "other" or len(batch) == 1:
                 raise
             # One that the database refuses must not keep the others from being written.
-            for one in batch:
-                await self._write_alone(one)
+            for outcomes, written in batch:
+                await self._write_alone(outcomes, written)
             return
         for _, written in batch:
             if not written.done():
                 written.set_result(None)
 
-    async def _write_alone(self, one: tuple[Sequence[Outcome], asyncio.Future[None]]) -> None:
-        outcomes, written = one
+    async def _write_alone(self, outcomes: Sequence[Outcome], written: asyncio.Future[None]) -> None:
         try:
             await _insist(lambda: self._store.finish(outcomes))
         except StoreUnavailable as error:
@@ -124,7 +123,7 @@ class Settler:
         for job in jobs:
             self._count("jobs_released_total", 1, metric=job.metric, cause=cause)
 
-    async def again(self, failures: Sequence[Unscored], *, after: timedelta | None) -> None:
+    async def retry(self, failures: Sequence[Unscored], *, after: timedelta | None) -> None:
         """Give jobs back for another attempt, each longer after the last, or finish those that had their last one."""
         last = [failure for failure in failures if failure.job.failures + 1 >= self._settings.attempts]
         await self.finish(last)
@@ -139,7 +138,7 @@ class Settler:
         """Return the outcome of a job that nobody was asked about."""
         return Unscored(job=job, reason=reason, detail=detail, judged_at=self._clock())
 
-    def outcome(self, job: Job, answer: Answer) -> Outcome:
+    def judged(self, job: Job, answer: Answer) -> Outcome:
         """Return what became of a job that was judged, or computed."""
         now, exchange = self._clock(), answer.exchange
         if isinstance(answer.result, Finding):
@@ -153,13 +152,13 @@ class Settler:
             judged_at=now,
         )
 
-    def copied(self, job: Job, twin: Verdict) -> Verdict:
+    def copied(self, job: Job, verdict: Verdict) -> Verdict:
         """Return a verdict on equal content as the job's own, flagged and free."""
-        free = replace(twin.exchange, calls=0, input_tokens=0, output_tokens=0, cost_usd=0.0, latency=timedelta(0))
-        finding = replace(twin.finding, flags=twin.finding.flags | {CACHED})
+        free = replace(verdict.exchange, calls=0, input_tokens=0, output_tokens=0, cost_usd=0.0, latency=timedelta(0))
+        finding = replace(verdict.finding, flags=verdict.finding.flags | {CACHED})
         return Verdict(job=job, finding=finding, exchange=free, judged_at=self._clock())
 
-    def over(self, job: Job, turn: Turn | None) -> Unscored | None:
+    def expired(self, job: Job, turn: Turn | None) -> Unscored | None:
         """Return the outcome of a job that is not worth judging any more; None when it is."""
         if turn is None or turn.content_hash() != job.content_hash:
             return self.unscored(job, Reason.EXPIRED, detail="the turn's text is gone")
@@ -167,7 +166,7 @@ class Settler:
             return self.unscored(job, Reason.EXPIRED, detail=f"the turn is older than {self._settings.max_job_age}")
         return None
 
-    def internal(self, job: Job, error: Exception) -> Unscored:
+    def fault(self, job: Job, error: Exception) -> Unscored:
         """Log a fault of ours without its message, which may quote the turn; return the outcome it becomes."""
         frame = traceback.extract_tb(error.__traceback__)[-1]
         name = type(error).__name__

@@ -152,12 +152,12 @@ class SecondOpinions:
         done = {(o.job.turn_id, o.job.rubric_id) for o in recorded if _is_by(o, change.version)}
         chosen: dict[tuple[str, str], list[Verdict]] = defaultdict(list)
         for rubric_id, metric in self._metrics.items():
-            left = self._settings.anchors - sum(rubric_id == of for _, of in done)
+            missing = self._settings.anchors - sum(rubric_id == of for _, of in done)
             candidates = await asyncio.to_thread(
                 self._store.anchors, (rubric_id,), before=change.before, limit=self._settings.anchors * _LOOKED_AT
             )
             fresh = [verdict for verdict in candidates if (verdict.job.turn_id, rubric_id) not in done]
-            for verdict in stratified(fresh, max(left, 0)):
+            for verdict in stratified(fresh, max(missing, 0)):
                 chosen[verdict.job.turn_id, metric.call].append(verdict)
         return list(chosen.values())
 

@@ -23,8 +23,8 @@ from monitor.judging.judges import Judges
 from monitor.model.turns import Exchange, Job, Outcome, Reason, Spend, Turn, Verdict
 from monitor.ports import Clock, Metric
 from monitor.scoring.budget import Ledger
-from monitor.scoring.in_flight import UnderWay
-from monitor.scoring.outcomes import Settler, pause, unbroken
+from monitor.scoring.in_flight import CallsInFlight
+from monitor.scoring.outcomes import Outcomes, pause, unbroken
 from monitor.scoring.second_opinions import SecondOpinions
 from monitor.settings.tree import BudgetSettings, ScoreSettings, SecondOpinionSettings
 from monitor.stores import JobStore, LeaseStore, SecondOpinionStore, SpendStore, TurnStore
@@ -100,37 +100,42 @@ class Scorer:
         """
         self._store = store
         self._metrics = {metric.rubric.rubric_id: metric for metric in metrics}
-        asking = [metric.rubric for metric in metrics if metric.max_output_tokens]
-        if asking and judge is None:
-            raise ConfigError(f"{asking[0].metric} asks a judge model, but judge.kind is none", where="metrics")
         self._calls = {m.rubric.rubric_id: m.call or m.rubric.rubric_id for m in metrics if m.max_output_tokens}
         self._computed = tuple(m.rubric.rubric_id for m in metrics if not m.max_output_tokens)
-        self._judge = judge if asking else None
+        self._judge = _judge_for(metrics, judge)
         self._settings = settings
         self._clock = clock
         # A lease that ends while its job is still being judged would have another worker pay for it again.
         self._lease = judge_timeout * max(2 * MOST_CALLS, settings.attempts) + 2 * PATIENCE + _SLACK
-        self._under_way = UnderWay()
+        self._in_flight = CallsInFlight()
         # Some jobs are claimed ahead, so that an answer is followed by the next question and not by a transaction.
         self._slots = asyncio.Semaphore(settings.concurrency)
-        self._held_at_once = settings.concurrency + settings.concurrency // _AHEAD
+        self._claimed_at_once = settings.concurrency + settings.concurrency // _AHEAD
         self._conversations = 0
-        self._ledger = Ledger(
-            store,
+        self._ledger = self._open_ledger(worker, budget)
+        self._outcomes = Outcomes(store, settings, clock=clock, before=self._ledger.keep_up)
+        self._second_opinions = self._ask_second_opinions(worker, second_opinions)
+
+    def _open_ledger(self, worker: str, budget: BudgetSettings) -> Ledger:
+        return Ledger(
+            self._store,
             worker=worker,
             spent=self._spent,
             conversations=lambda: self._conversations,
-            at_once=self._held_at_once,
+            at_once=self._claimed_at_once,
             budget=budget,
-            clock=clock,
+            clock=self._clock,
         )
-        self._settler = Settler(store, settings, clock=clock, before=self._ledger.keep_up)
-        self._second_opinions = self._judge and SecondOpinions(
-            store,
+
+    def _ask_second_opinions(self, worker: str, settings: SecondOpinionSettings) -> SecondOpinions | None:
+        if self._judge is None:
+            return None
+        return SecondOpinions(
+            self._store,
             self._judge,
             {rubric_id: self._metrics[rubric_id] for rubric_id in self._calls},
-            settings=second_opinions,
-            clock=clock,
+            settings=settings,
+            clock=self._clock,
             allowed=self._may_spend,
             worker=worker,
         )
@@ -161,14 +166,14 @@ class Scorer:
 
     def health(self) -> Mapping[str, str]:
         """Return what keeps the judge from judging, free of user text; empty when all is well."""
-        found = dict(self._judge.health()) if self._judge else {}
-        return found | {"budget": self._ledger.gone} if self._ledger.gone else found
+        problems = dict(self._judge.health()) if self._judge else {}
+        return problems | {"budget": self._ledger.gone} if self._ledger.gone else problems
 
     def counters(self) -> tuple[Gauge, ...]:
         """Return the totals named in `COUNTERS`."""
         spent = self._spent()
         return (
-            *self._settler.counters(),
+            *self._outcomes.counters(),
             Gauge(name="judge_tokens_total", value=spent.input_tokens, labels={"direction": "input"}),
             Gauge(name="judge_tokens_total", value=spent.output_tokens, labels={"direction": "output"}),
             Gauge(name="judge_cost_usd_total", value=spent.usd),
@@ -211,20 +216,20 @@ class Scorer:
         return handled
 
     async def _compute_batch(self, jobs: Sequence[Job]) -> None:
-        await self._settler.finish(await asyncio.to_thread(self._computed_outcomes, jobs))
+        await self._outcomes.finish(await asyncio.to_thread(self._computed_outcomes, jobs))
 
     def _computed_outcomes(self, jobs: Sequence[Job]) -> list[Outcome]:
         turns, _ = self._store.about(jobs)
         return [self._computed_outcome(job, turns.get(job.turn_id)) for job in jobs]
 
     def _computed_outcome(self, job: Job, turn: Turn | None) -> Outcome:
-        if (over := self._settler.over(job, turn)) or turn is None:
-            return over or self._settler.unscored(job, Reason.EXPIRED)
+        if (expired := self._outcomes.expired(job, turn)) or turn is None:
+            return expired or self._outcomes.unscored(job, Reason.EXPIRED)
         try:
             result = self._metrics[job.rubric_id].read(turn, None)
         except Exception as error:  # noqa: BLE001 -- the one around a worker's job; it is counted
-            return self._settler.internal(job, error)
-        return self._settler.outcome(job, Answer(result=result, exchange=Exchange()))
+            return self._outcomes.fault(job, error)
+        return self._outcomes.judged(job, Answer(result=result, exchange=Exchange()))
 
     async def _ask(self, stop: asyncio.Event, grace: timedelta) -> int:
         """Judge what is due, `concurrency` calls at a time, until nothing is or `stop` is set; return how many.
@@ -239,34 +244,34 @@ class Scorer:
         try:
             while not stop.is_set() and judge.resting <= (timedelta(0) if judge.troubled else PATIENCE):
                 await pause(stop, judge.resting)
-                free = (1 if judge.troubled else self._held_at_once) - len(self._under_way)
+                free = (1 if judge.troubled else self._claimed_at_once) - len(self._in_flight)
                 if free > 0 and await self._ledger.look():
                     handled += await self._forgo(stop)
                     break
                 jobs = await self._claim(free, together=self._calls) if free > 0 else ()
                 await self._begin(jobs, judge)
                 handled += len(jobs)
-                if not self._under_way and not jobs:
+                if not self._in_flight and not jobs:
                     break
-                await self._under_way.some_end()
-            await self._under_way.all_end(within=grace if stop.is_set() else None)
+                await self._in_flight.some_end()
+            await self._in_flight.all_end(within=grace if stop.is_set() else None)
         finally:
-            await self._under_way.abandon()
+            await self._in_flight.abandon()
         if handled:
-            await self._ledger.settle()
+            await self._ledger.reconcile()
         return handled
 
     async def _forgo(self, stop: asyncio.Event) -> int:
         """End what is due without asking, for the budget is spent; return how many jobs."""
         handled = 0
         while not stop.is_set() and (jobs := await self._claim(_BATCH, together=self._calls)):
-            _, twins = await asyncio.to_thread(self._store.about, jobs)
+            _, verdicts = await asyncio.to_thread(self._store.about, jobs)
             detail = self._ledger.gone or ""
-            await self._settler.finish(
+            await self._outcomes.finish(
                 [
-                    self._settler.copied(job, twins[job])
-                    if job in twins
-                    else self._settler.unscored(job, Reason.BUDGET, detail=detail)
+                    self._outcomes.copied(job, verdicts[job])
+                    if job in verdicts
+                    else self._outcomes.unscored(job, Reason.BUDGET, detail=detail)
                     for job in jobs
                 ]
             )
@@ -278,27 +283,27 @@ class Scorer:
         if not jobs:
             return
         try:
-            turns, twins = await asyncio.to_thread(self._store.about, jobs)
-            overs = {job: over for job in jobs if (over := self._settler.over(job, turns.get(job.turn_id)))}
-            copied = {job: self._settler.copied(job, twin) for job, twin in twins.items() if job not in overs}
-            left = [job for job in jobs if job not in overs and job not in copied]
-            if left:
+            turns, verdicts = await asyncio.to_thread(self._store.about, jobs)
+            ended: dict[Job, Outcome] = {job: self._outcomes.copied(job, verdict) for job, verdict in verdicts.items()}
+            ended |= {job: end for job in jobs if (end := self._outcomes.expired(job, turns.get(job.turn_id)))}
+            open_jobs = [job for job in jobs if job not in ended]
+            if open_jobs:
                 await self._ledger.reserve()
         except BaseException:
-            await unbroken(self._settler.release(jobs, after=timedelta(0), cause="stopped"))
+            await unbroken(self._outcomes.release(jobs, after=timedelta(0), cause="stopped"))
             raise
         calls: dict[tuple[str, str], list[Job]] = {}
-        for job in left:
+        for job in open_jobs:
             calls.setdefault((job.turn_id, self._calls[job.rubric_id]), []).append(job)
         for (turn_id, _), of_call in calls.items():
-            self._under_way.begin(self._handle(of_call, turns[turn_id], judge))
-        await unbroken(self._settler.finish([*overs.values(), *copied.values()]))
+            self._in_flight.begin(self._handle(of_call, turns[turn_id], judge))
+        await unbroken(self._outcomes.finish(tuple(ended.values())))
 
     async def _handle(self, jobs: Sequence[Job], turn: Turn, judge: Judges) -> None:
         try:
             await self._judge_call(jobs, turn, judge)
         except asyncio.CancelledError:
-            await unbroken(self._settler.release(jobs, after=timedelta(0), cause="stopped"))
+            await unbroken(self._outcomes.release(jobs, after=timedelta(0), cause="stopped"))
             raise
 
     async def _judge_call(self, jobs: Sequence[Job], turn: Turn, judge: Judges) -> None:
@@ -306,23 +311,23 @@ class Scorer:
         try:
             async with self._slots:
                 if self._ledger.gone:
-                    await self._settler.release(jobs, after=timedelta(0), cause="budget")
+                    await self._outcomes.release(jobs, after=timedelta(0), cause="budget")
                     return
                 answers = await judge.judge([self._metrics[job.rubric_id] for job in jobs], turn)
             self._conversations += 1
         except (RateLimited, Paused, Unusable) as error:
             # Not the jobs' fault, so they are never counted out; those that grow too old end as expired.
             cause = "rate_limited" if isinstance(error, RateLimited) else "judge_in_trouble"
-            await self._settler.release(jobs, after=error.retry_after or self._settings.backoff, cause=cause)
+            await self._outcomes.release(jobs, after=error.retry_after or self._settings.backoff, cause=cause)
         except Retryable as error:
             reason = Reason.TIMEOUT if isinstance(error, TimedOut) else Reason.UNAVAILABLE
-            failures = [self._settler.unscored(job, reason, detail=str(error)) for job in jobs]
-            await self._settler.again(failures, after=error.retry_after)
+            failures = [self._outcomes.unscored(job, reason, detail=str(error)) for job in jobs]
+            await self._outcomes.retry(failures, after=error.retry_after)
         except Exception as error:  # noqa: BLE001 -- the one around a worker's jobs; it is counted
-            await self._settler.again([self._settler.internal(job, error) for job in jobs], after=None)
+            await self._outcomes.retry([self._outcomes.fault(job, error) for job in jobs], after=None)
         else:
-            done = [self._settler.outcome(job, answer) for job, answer in zip(jobs, answers, strict=True)]
-            await unbroken(self._settler.finish(done))
+            done = [self._outcomes.judged(job, answer) for job, answer in zip(jobs, answers, strict=True)]
+            await unbroken(self._outcomes.finish(done))
             if self._second_opinions:
                 async with self._slots:
                     await self._second_opinions.repeat([o for o in done if isinstance(o, Verdict)], turn)
@@ -342,7 +347,7 @@ class Scorer:
             )
             if not jobs or jobs == ended:
                 return
-            await self._settler.finish([self._settler.unscored(job, Reason.EXPIRED, detail=detail) for job in jobs])
+            await self._outcomes.finish([self._outcomes.unscored(job, Reason.EXPIRED, detail=detail) for job in jobs])
             ended = jobs
 
     async def _claim(
@@ -367,5 +372,13 @@ class Scorer:
         except asyncio.CancelledError:
             await asyncio.wait([claim])
             if claim.exception() is None:
-                await self._settler.release(claim.result(), after=timedelta(0), cause="stopped")
+                await self._outcomes.release(claim.result(), after=timedelta(0), cause="stopped")
             raise
+
+
+def _judge_for(metrics: Sequence[Metric], judge: Judges | None) -> Judges | None:
+    """Return who is asked about these metrics; None when nobody needs to be."""
+    asking = [metric.rubric.metric for metric in metrics if metric.max_output_tokens]
+    if asking and judge is None:
+        raise ConfigError(f"{asking[0]} asks a judge model, but judge.kind is none", where="metrics")
+    return judge if asking else None

@@ -85,7 +85,7 @@ def _classify(original: BaseException | None) -> tuple[str, str]:
         return getattr(original, "sqlite_errorname", ""), _SQLITE_REASONS.get(number & 0xFF, "other")
     state = getattr(original, "sqlstate", None)
     if state:
-        found = (_POSTGRESQL_REASONS[state[:size]] for size in (5, 3, 2) if state[:size] in _POSTGRESQL_REASONS)
-        return state, next(found, "other")
+        reasons = (_POSTGRESQL_REASONS[state[:size]] for size in (5, 3, 2) if state[:size] in _POSTGRESQL_REASONS)
+        return state, next(reasons, "other")
     # psycopg reports a failed or lost connection without a code.
     return "", "unreachable" if type(original).__name__ in {"OperationalError", "ConnectionTimeout"} else "other"

@@ -29,7 +29,7 @@ _WITH_EXCHANGE = select(outcomes, *_EXCHANGE).join(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Held:
+class _LockedTurn:
     """A turn as far as jobs and outcomes depend on it, locked for the rest of the transaction."""
 
     content_hash: str
@@ -41,10 +41,10 @@ class _Held:
 
 def record(connection: Connection, samplings: Sequence[Sampling], *, length: timedelta) -> None:
     """Record decisions about turns that have none; see `JobStore.record_samplings`."""
-    held = _hold(connection, [s.turn_id for s in samplings])
+    locked = _lock_turns(connection, [s.turn_id for s in samplings])
     undecided: dict[str, Sampling] = {}
     for sampling in samplings:
-        turn = held.get(sampling.turn_id)
+        turn = locked.get(sampling.turn_id)
         if turn and not turn.decided and turn.content_hash == sampling.content_hash:
             undecided.setdefault(sampling.turn_id, sampling)
     if not undecided:
@@ -62,7 +62,7 @@ def record(connection: Connection, samplings: Sequence[Sampling], *, length: tim
     if waiting:
         rows = [job_row(job, created_at=at) for job, at in waiting]
         connection.execute(insert(connection, jobs).on_conflict_do_nothing(), rows)
-    _mark(connection, [held[i] for i in undecided], length=length)
+    _mark(connection, [locked[i] for i in undecided], length=length)
 
 
 def claim(
@@ -115,7 +115,7 @@ def claim_calls(
     for turn_id, rubric_id in due:
         calls[turn_id][together[rubric_id]] = None
     chosen: list[tuple[str, str]] = []
-    for turn_id in _held_turns(connection, tuple(calls), limit):
+    for turn_id in _lock_free_turns(connection, tuple(calls), limit):
         chosen += [(turn_id, call) for call in calls[turn_id]]
     wanted = [
         (turn_id, rubric_id) for turn_id, call in chosen[:limit] for rubric_id, of in together.items() if of == call
@@ -136,10 +136,10 @@ def finish(connection: Connection, finished: Sequence[Outcome], *, length: timed
     given up on too early. An outcome from before the turn's present decision is as good as one from after it, but none
     is taken while there is no decision: it would be judged a second time.
     """
-    held = _hold(connection, [o.job.turn_id for o in finished])
+    locked = _lock_turns(connection, [o.job.turn_id for o in finished])
     current: dict[tuple[str, str, str], Outcome] = {}
     for outcome in finished:
-        turn = held.get(outcome.job.turn_id)
+        turn = locked.get(outcome.job.turn_id)
         if turn and turn.decided and turn.content_hash == outcome.job.content_hash:
             current.setdefault(_key(outcome.job), outcome)
     if not current:
@@ -151,10 +151,10 @@ def finish(connection: Connection, finished: Sequence[Outcome], *, length: timed
             statement.on_conflict_do_update(
                 index_elements=_KEY, set_={c.name: statement.excluded[c.name] for c in exchanges.c}
             ),
-            [exchange_row(current[key], started_at=held[key[0]].started_at) for key in written],
+            [exchange_row(current[key], started_at=locked[key[0]].started_at) for key in written],
         )
     connection.execute(delete(jobs).where(*_job_is()), [_named(key) for key in sorted(current)])
-    _mark(connection, [held[key[0]] for key in written], length=length)
+    _mark(connection, [locked[key[0]] for key in written], length=length)
 
 
 def release(connection: Connection, leased: Sequence[Job], *, not_before: datetime) -> None:
@@ -205,21 +205,21 @@ def sampling_of(connection: Connection, turn_id: str) -> Sampling | None:
         return None
     waiting = select(jobs).where(jobs.c.turn_id == turn_id).order_by(jobs.c.metric, jobs.c.rubric_id)
     unmet = _WITH_EXCHANGE.where(outcomes.c.turn_id == turn_id, ~outcomes.c.sampled)
-    found = map(outcome_from, connection.execute(unmet.order_by(outcomes.c.metric, outcomes.c.rubric_id)))
+    needs = map(outcome_from, connection.execute(unmet.order_by(outcomes.c.metric, outcomes.c.rubric_id)))
     return Sampling(
         turn_id=turn_id,
         content_hash=turn.content_hash,
         jobs=tuple(job_from(row) for row in connection.execute(waiting)),
-        unscored=tuple(o for o in found if isinstance(o, Unscored)),
+        unscored=tuple(o for o in needs if isinstance(o, Unscored)),
         proxy=turn.proxy,
         proxy_version=turn.proxy_version,
         decided_at=turn.decided_at,
     )
 
 
-def twins(connection: Connection, wanted: Sequence[Job]) -> dict[Job, Verdict]:
-    """Return verdicts on equal content; see `JobStore.about`."""
-    found: dict[tuple[str, str], Verdict] = {}
+def verdicts_on_equal_content(connection: Connection, wanted: Sequence[Job]) -> dict[Job, Verdict]:
+    """Return the latest verdict for each job that has one; see `JobStore.about`."""
+    verdicts: dict[tuple[str, str], Verdict] = {}
     same = tuple_(outcomes.c.content_hash, outcomes.c.rubric_id)
     for part in batches(sorted({(job.content_hash, label(job.rubric_id)) for job in wanted})):
         latest = (
@@ -241,12 +241,12 @@ def twins(connection: Connection, wanted: Sequence[Job]) -> dict[Job, Verdict]:
         for row in connection.execute(statement):
             verdict = outcome_from(row)
             if isinstance(verdict, Verdict):
-                found[row.content_hash, row.rubric_id] = verdict
+                verdicts[row.content_hash, row.rubric_id] = verdict
     keys = ((job, (job.content_hash, label(job.rubric_id))) for job in wanted)
-    return {job: found[key] for job, key in keys if key in found}
+    return {job: verdicts[key] for job, key in keys if key in verdicts}
 
 
-def _held_turns(connection: Connection, turn_ids: Sequence[str], limit: int) -> tuple[str, ...]:
+def _lock_free_turns(connection: Connection, turn_ids: Sequence[str], limit: int) -> tuple[str, ...]:
     """Lock up to `limit` of the turns that nobody else has locked, the first ones first, and return them."""
     if not turn_ids:
         return ()
@@ -269,27 +269,27 @@ def _horizon(connection: Connection, now: datetime, limit: int, rubric_ids: Sequ
     return sorted(first)[enough - 1] if len(first) >= enough else now
 
 
-def _hold(connection: Connection, turn_ids: Iterable[str]) -> dict[str, _Held]:
-    held: dict[str, _Held] = {}
+def _lock_turns(connection: Connection, turn_ids: Iterable[str]) -> dict[str, _LockedTurn]:
+    locked: dict[str, _LockedTurn] = {}
     columns = (turns.c.turn_id, turns.c.content_hash, turns.c.decided_at)
     window = (turns.c.app, turns.c.environment, turns.c.started_at)
     for part in batches(sorted(set(turn_ids))):
         statement = select(*columns, *window).where(turns.c.turn_id.in_(part)).order_by(turns.c.turn_id)
         for row in connection.execute(statement.with_for_update(key_share=True)):
-            held[row.turn_id] = _Held(
+            locked[row.turn_id] = _LockedTurn(
                 content_hash=row.content_hash,
                 decided=row.decided_at is not None,
                 app=row.app,
                 environment=row.environment,
                 started_at=row.started_at,
             )
-    return held
+    return locked
 
 
 def _write(
     connection: Connection, current: Mapping[tuple[str, str, str], Outcome], *, sampled: bool
 ) -> tuple[tuple[str, str, str], ...]:
-    """Write outcomes of held turns; return the keys of those that were not there yet."""
+    """Write outcomes of locked turns; return the keys of those that were not there yet."""
     if not current:
         return ()
     statement = insert(connection, outcomes)
@@ -305,8 +305,8 @@ def _write(
     return tuple((turn_id, metric, rubric_id) for turn_id, metric, rubric_id in rows)
 
 
-def _mark(connection: Connection, held: Iterable[_Held], *, length: timedelta) -> None:
-    changed_windows.mark(connection, [(h.app, h.environment, h.started_at) for h in held], length=length)
+def _mark(connection: Connection, locked: Iterable[_LockedTurn], *, length: timedelta) -> None:
+    changed_windows.mark(connection, [(t.app, t.environment, t.started_at) for t in locked], length=length)
 
 
 def _key(job: Job) -> tuple[str, str, str]:

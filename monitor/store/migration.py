@@ -50,10 +50,10 @@ def upgrade(database: Database) -> None:
     with database.writing("migrating the schema") as connection:
         if not database.sqlite:
             _lock_postgresql(connection)
-        found = revision(connection)
-        if found is not None and found > REVISION:
+        present = revision(connection)
+        if present is not None and present > REVISION:
             raise ConfigError(
-                f"the schema is {found}, made by a newer version; this one knows {REVISION}", where="store.url"
+                f"the schema is {present}, made by a newer version; this one knows {REVISION}", where="store.url"
             )
         config = Config()
         config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
@@ -68,10 +68,10 @@ def check(database: Database) -> None:
         StoreUnavailable: it does not answer, or has another schema; `rag-monitor migrate` makes it current.
     """
     with database.reading("checking the store") as connection:
-        found = revision(connection)
-    if found != REVISION:
+        present = revision(connection)
+    if present != REVISION:
         raise StoreUnavailable(
-            f"checking the store: {database.place}: schema {found or 'missing'}, needed {REVISION}; "
+            f"checking the store: {database.place}: schema {present or 'missing'}, needed {REVISION}; "
             "run `rag-monitor migrate`"
         )
 
@@ -80,8 +80,8 @@ def revision(connection: Connection) -> str | None:
     """Return the schema's revision; None for an empty database."""
     if not inspect(connection).has_table("alembic_version"):
         return None
-    found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-    return found
+    present: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return present
 
 
 def _lock_postgresql(connection: Connection) -> None:

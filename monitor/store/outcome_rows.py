@@ -143,11 +143,11 @@ def outcome_from(row: Stored) -> Outcome:
 
 
 def _details(row: Stored) -> tuple[Detail, ...]:
-    kept: list[tuple[int, str]] = orjson.loads(row.details)
+    numbered: list[tuple[int, str]] = orjson.loads(row.details)
     texts: list[tuple[str, str, str]] = (
-        orjson.loads(row.detail_texts) if row.detail_texts else [("", "", "")] * len(kept)
+        orjson.loads(row.detail_texts) if row.detail_texts else [("", "", "")] * len(numbered)
     )
     return tuple(
         Detail(index=index, verdict=verdict, reason=reason, evidence=evidence, citation=citation)
-        for (index, verdict), (reason, evidence, citation) in zip(kept, texts, strict=True)
+        for (index, verdict), (reason, evidence, citation) in zip(numbered, texts, strict=True)
     )

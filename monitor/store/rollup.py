@@ -51,33 +51,33 @@ def step(rubric: Rubric) -> float:
     return 10.0 ** math.ceil(math.log10(width / 10)) if width > 0 else 1.0
 
 
-def keep_rubrics(connection: Connection, given: Sequence[Rubric]) -> None:
+def keep_rubrics(connection: Connection, configured: Sequence[Rubric]) -> None:
     """Remember the steps of these rubrics, so that windows can be recomputed when they are no longer in use."""
-    if not given:
+    if not configured:
         return
     statement = insert(connection, rubrics)
     connection.execute(
         statement.on_conflict_do_update(index_elements=["metric", "rubric_id"], set_={"step": statement.excluded.step}),
-        [{"metric": metric, "rubric_id": rubric_id, "step": step} for (metric, rubric_id), step in _steps(given)],
+        [{"metric": metric, "rubric_id": rubric_id, "step": step} for (metric, rubric_id), step in _steps(configured)],
     )
 
 
-def unknown_rubrics(connection: Connection, given: Sequence[Rubric]) -> bool:
+def unknown_rubrics(connection: Connection, configured: Sequence[Rubric]) -> bool:
     """Return whether `keep_rubrics` would change anything."""
     known = {(row.metric, row.rubric_id): row.step for row in connection.execute(select(rubrics))}
-    return any(known.get(key) != step for key, step in _steps(given))
+    return any(known.get(key) != step for key, step in _steps(configured))
 
 
 def compute(
-    connection: Connection, window: Window, *, given: Sequence[Rubric], length: timedelta
+    connection: Connection, window: Window, *, configured: Sequence[Rubric], length: timedelta
 ) -> tuple[Rollup, ...]:
     """Return the window's rollups: every release that has turns, by every rubric that is given or was used."""
     traffic = _traffic(connection, window, length)
     judged = _judged(connection, window, length)
     for key, waiting in _pending(connection, window, length).items():
         judged[key].sums += Sums(sampled=waiting, pending=waiting)
-    used = {(metric, rubric_id) for _, metric, rubric_id in judged} | {key for key, _ in _steps(given)}
-    made: list[Rollup] = []
+    used = {(metric, rubric_id) for _, metric, rubric_id in judged} | {key for key, _ in _steps(configured)}
+    rows: list[Rollup] = []
     for release, of_release in sorted(traffic.items()):
         for metric, rubric_id in sorted(used):
             cell = judged[release, metric, rubric_id]
@@ -88,7 +88,7 @@ def compute(
                 metric=metric,
                 rubric_id=rubric_id,
             )
-            made.append(
+            rows.append(
                 Rollup(
                     series=series,
                     release=release,
@@ -100,10 +100,10 @@ def compute(
                     weighted_histogram=dict(cell.weighted_histogram),
                 )
             )
-    return tuple(made)
+    return tuple(rows)
 
 
-def write(connection: Connection, window: Window, made: Sequence[Rollup]) -> int:
+def write(connection: Connection, window: Window, rows: Sequence[Rollup]) -> int:
     """Make the window's rows exactly `made` and take its mark away, unless it changed; return the rows written.
 
     A window without a mark was rolled up by somebody else, perhaps from a later view than ours: it is left alone.
@@ -123,15 +123,15 @@ def write(connection: Connection, window: Window, made: Sequence[Rollup]) -> int
             rollups.c.window_start == window.start,
         )
     )
-    if made:
-        connection.execute(insert(connection, rollups), [rollup_row(rollup) for rollup in made])
+    if rows:
+        connection.execute(insert(connection, rollups), [rollup_row(rollup) for rollup in rows])
     if current == window.mark:
         connection.execute(delete(changed_windows).where(*key))
-    return len(made)
+    return len(rows)
 
 
-def _steps(given: Sequence[Rubric]) -> list[tuple[tuple[str, str], float]]:
-    return sorted({(label(r.metric), label(r.rubric_id)): step(r) for r in given}.items())
+def _steps(configured: Sequence[Rubric]) -> list[tuple[tuple[str, str], float]]:
+    return sorted({(label(r.metric), label(r.rubric_id)): step(r) for r in configured}.items())
 
 
 def _inside(window: Window, length: timedelta) -> ColumnElement[bool]:

@@ -57,11 +57,11 @@ def rollup_row(rollup: Rollup) -> dict[str, Cell]:
 
 def pinned(connection: Connection) -> Mapping[Series, Baseline]:
     """Return the baselines by series."""
-    found = (
+    stored = (
         Baseline(series=series_of(row), start=row.started_at, end=row.ended_at, pinned_by=row.pinned_by)
         for row in connection.execute(select(baselines))
     )
-    return {baseline.series: baseline for baseline in found}
+    return {baseline.series: baseline for baseline in stored}
 
 
 def pin(connection: Connection, baseline: Baseline) -> None:

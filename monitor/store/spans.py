@@ -83,10 +83,10 @@ def fragments(
     connection: Connection, trace_ids: Sequence[str], *, through: int
 ) -> Mapping[str, tuple[StoredFragment, ...]]:
     """Return the fragments of each trace up to position `through`, in order of arrival."""
-    found: dict[str, list[StoredFragment]] = {trace_id: [] for trace_id in trace_ids}
+    by_trace: dict[str, list[StoredFragment]] = {trace_id: [] for trace_id in trace_ids}
     rows = connection.execute(
         select(spans)
-        .where(spans.c.trace_id.in_(list(found)), spans.c.position <= through)
+        .where(spans.c.trace_id.in_(list(by_trace)), spans.c.position <= through)
         .order_by(spans.c.trace_id, spans.c.position)
     )
     for position, trace_id, signal, count, received_at, digest, payload in rows:
@@ -98,5 +98,5 @@ def fragments(
             received_at=received_at,
             digest=digest,
         )
-        found[trace_id].append(StoredFragment(position=position, fragment=fragment))
-    return {trace_id: tuple(stored) for trace_id, stored in found.items()}
+        by_trace[trace_id].append(StoredFragment(position=position, fragment=fragment))
+    return {trace_id: tuple(stored) for trace_id, stored in by_trace.items()}

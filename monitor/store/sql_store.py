@@ -114,11 +114,11 @@ class SqlStore:
         while left is None or left > 0:
             size = _PAGE if left is None else min(_PAGE, left)
             with self._database.reading("reading turns") as connection:
-                found = turns.page(connection, app=app, since=since, until=until, after=after, limit=size)
-            yield from found
-            if len(found) < size:
+                page = turns.page(connection, app=app, since=since, until=until, after=after, limit=size)
+            yield from page
+            if len(page) < size:
                 return
-            after = (found[-1].started_at, found[-1].turn_id)
+            after = (page[-1].started_at, page[-1].turn_id)
             left = None if left is None else left - size
 
     def extents(
@@ -190,8 +190,8 @@ class SqlStore:
     def about(self, jobs: Sequence[Job]) -> tuple[Mapping[str, Turn], Mapping[Job, Verdict]]:
         """As `JobStore.about`."""
         with self._database.reading("reading turns to judge") as connection:
-            found = turns.of_ids(connection, [job.turn_id for job in jobs])
-            return found, job_rows.twins(connection, jobs)
+            by_id = turns.of_ids(connection, [job.turn_id for job in jobs])
+            return by_id, job_rows.verdicts_on_equal_content(connection, jobs)
 
     def record_spend(self, worker: str, *, day: datetime, spend: Spend) -> tuple[float, float]:
         """As `SpendStore.record_spend`."""
@@ -250,9 +250,9 @@ class SqlStore:
         written = 0
         for window in windows:
             with self._database.reading("computing a window") as connection:
-                made = rollup.compute(connection, window, given=rubrics, length=length)
+                rows = rollup.compute(connection, window, configured=rubrics, length=length)
             with self._database.writing("writing a window") as connection:
-                written += rollup.write(connection, window, made)
+                written += rollup.write(connection, window, rows)
         return written
 
     def rollups(

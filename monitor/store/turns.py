@@ -27,7 +27,7 @@ _WITH_TEXT = select(turns, *_TEXT).join(turn_texts, turn_texts.c.turn_id == turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
+class _StoredTurn:
     """What is stored of a turn, as far as replacing it must know."""
 
     app: str
@@ -47,15 +47,15 @@ def replace(connection: Connection, assemblies: Sequence[Assembly], *, now: date
     if not current:
         return
     known = _known_turns(connection, [a.trace_id for a in current])
-    given = {t.turn_id: t for a in current for t in map(cleaned, a.turns)}
-    kept = {i for i, (trace_id, _) in known.items() if trace_id in closed}
-    written = {i: t for i, t in given.items() if i not in kept}
-    gone = [i for i in known if i not in given and i not in kept]
+    assembled_turns = {t.turn_id: t for a in current for t in map(cleaned, a.turns)}
+    unchangeable = {i for i, (trace_id, _) in known.items() if trace_id in closed}
+    written = {i: t for i, t in assembled_turns.items() if i not in unchangeable}
+    gone = [i for i in known if i not in assembled_turns and i not in unchangeable]
     changed = [i for i, t in written.items() if i in known and known[i][1].content_hash != t.content_hash()]
     _delete(connection, gone=gone, changed=changed)
     _write(connection, tuple(written.values()))
-    _settle(connection, current, now=now)
-    before = [known[i][1] for i in known if i not in kept]
+    _note_assembled(connection, current, now=now)
+    before = [known[i][1] for i in known if i not in unchangeable]
     moments = [(k.app, k.environment, k.started_at) for k in before]
     moments += [(label(t.app), label(t.environment), t.started_at) for t in written.values()]
     changed_windows.mark(connection, moments, length=length)
@@ -70,12 +70,12 @@ def turn(connection: Connection, turn_id: str) -> Turn | None:
 def assembled(connection: Connection, *, since: datetime, limit: int) -> tuple[Assembled, ...]:
     """Return what became of traces; see `TurnStore.assembled`."""
     latest = (traces.c.assembled_at.desc(), traces.c.trace_id)
-    found = select(traces).where(traces.c.assembled_at >= since).order_by(*latest).limit(limit)
+    statement = select(traces).where(traces.c.assembled_at >= since).order_by(*latest).limit(limit)
     return tuple(
         Assembled(
             trace_id=row.trace_id, assembled_at=row.assembled_at, turns=row.turns, unread=orjson.loads(row.unread)
         )
-        for row in connection.execute(found)
+        for row in connection.execute(statement)
     )
 
 
@@ -135,11 +135,11 @@ def extents(
 
 def of_ids(connection: Connection, turn_ids: Sequence[str]) -> dict[str, Turn]:
     """Return those of the turns that are there, with their text, by id."""
-    found: dict[str, Turn] = {}
+    by_id: dict[str, Turn] = {}
     for part in batches(sorted(set(turn_ids))):
         rows = connection.execute(_WITH_TEXT.where(turns.c.turn_id.in_(part)))
-        found.update((row.turn_id, turn_from(row)) for row in rows)
-    return found
+        by_id.update((row.turn_id, turn_from(row)) for row in rows)
+    return by_id
 
 
 def unsampled(connection: Connection, limit: int) -> tuple[Turn, ...]:
@@ -167,13 +167,13 @@ def _lock_traces(
     )
     rows: list[Row[tuple[str, int, bool]]] = []
     for part in batches(ids):
-        found = select(traces.c.trace_id, traces.c.through, traces.c.pruned).where(traces.c.trace_id.in_(part))
-        rows += connection.execute(found.order_by(traces.c.trace_id).with_for_update())
+        statement = select(traces.c.trace_id, traces.c.through, traces.c.pruned).where(traces.c.trace_id.in_(part))
+        rows += connection.execute(statement.order_by(traces.c.trace_id).with_for_update())
     current = tuple(newest[row.trace_id] for row in rows if newest[row.trace_id].through >= row.through)
     return current, frozenset(row.trace_id for row in rows if row.pruned)
 
 
-def _known_turns(connection: Connection, trace_ids: Sequence[str]) -> dict[str, tuple[str, _Known]]:
+def _known_turns(connection: Connection, trace_ids: Sequence[str]) -> dict[str, tuple[str, _StoredTurn]]:
     """Return the stored turns of these traces by id, with their trace, locked against a decision made meanwhile."""
     columns = (
         turns.c.turn_id,
@@ -183,20 +183,20 @@ def _known_turns(connection: Connection, trace_ids: Sequence[str]) -> dict[str, 
         turns.c.started_at,
         turns.c.content_hash,
     )
-    found: dict[str, tuple[str, _Known]] = {}
+    stored: dict[str, tuple[str, _StoredTurn]] = {}
     for part in batches(trace_ids):
         statement = select(*columns).where(turns.c.trace_id.in_(part)).order_by(turns.c.turn_id).with_for_update()
         for row in connection.execute(statement):
-            found[row.turn_id] = (
+            stored[row.turn_id] = (
                 row.trace_id,
-                _Known(
+                _StoredTurn(
                     app=row.app,
                     environment=row.environment,
                     started_at=row.started_at,
                     content_hash=row.content_hash,
                 ),
             )
-    return found
+    return stored
 
 
 def _delete(connection: Connection, *, gone: Sequence[str], changed: Sequence[str]) -> None:
@@ -229,7 +229,7 @@ def _write(connection: Connection, written: Sequence[Turn]) -> None:
     )
 
 
-def _settle(connection: Connection, current: Sequence[Assembly], *, now: datetime) -> None:
+def _note_assembled(connection: Connection, current: Sequence[Assembly], *, now: datetime) -> None:
     """Count the fragments that were read as assembled, and note what became of each trace."""
     read = select(spans.c.position).where(spans.c.trace_id == bindparam("trace"), spans.c.position <= bindparam("last"))
     connection.execute(
