@@ -76,7 +76,7 @@ def grade(score: int, fingerprint: str) -> Step:
 
 
 def test_another_build_of_the_judge(rag_monitor: Command, settings: Path, start: Start, server: JudgeServer) -> None:
-    """When the fingerprint changes old turns are judged again; log, metrics and `judge steady` tell the difference."""
+    """When the fingerprint changes old turns are judged again; log, metrics and second opinions show the difference."""
     server.answer = lambda _: grade(5, "fp_old")
     monitor = start("-c", settings)
     put(rag_monitor, "before", 20)
@@ -88,10 +88,10 @@ def test_another_build_of_the_judge(rag_monitor: Command, settings: Path, start:
     said = "the judge openai:judge-1 answers as judge-1 (fp_new), before as judge-1 (fp_old)"
     assert said in monitor.text()
     assert 0 == monitor.stop()
-    (steady,) = rag_monitor.ok("judge", "steady", "-c", settings, "--format", "jsonl").lines
+    (group,) = rag_monitor.ok("judge", "second-opinions", "-c", settings, "--format", "jsonl").lines
     expected = {"kind": "anchor", "metric": "relevance", "judge_model": "judge-1", "fingerprint": "fp_new", "turns": 20}
-    assert expected == {name: steady[name] for name in expected}
-    assert (0.0, 0.0, -3.0) == (steady["agreed"], steady["kappa"], steady["shift"])
+    assert expected == {name: group[name] for name in expected}
+    assert (0.0, 0.0, -3.0) == (group["agreed"], group["kappa"], group["shift"])
     turns = rag_monitor.ok("turns", "-c", settings, "--format", "jsonl").lines
     ids = {}
     for name in ("before 0", "before 1", "after 0"):
