@@ -53,6 +53,15 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivedTrace:
+    """A trace of which fragments are stored."""
+
+    trace_id: str
+    apps: frozenset[str]
+    """Of its turns; empty when it has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Assembled:
     """What became of a trace when it was last assembled."""
 
@@ -89,6 +98,18 @@ class SpanStore(Protocol):
 
     def fragments(self, trace_ids: Sequence[str]) -> Mapping[str, tuple[StoredFragment, ...]]:
         """Return all fragments of each trace, in order of arrival, assembled or not."""
+
+    def received(self, *, since: datetime | None, after: str, limit: int) -> tuple[ReceivedTrace, ...]:
+        """Return traces of which a fragment arrived at `since` or later, by id, the first of them behind `after`."""
+
+    def failed_traces(self, *, rules: str, limit: int) -> tuple[str, ...]:
+        """Return traces whose reading ended in a fault under other rules than these, and that wait for nothing."""
+
+    def reopen(self, trace_ids: Sequence[str], *, as_of: datetime) -> int:
+        """Have traces assembled again, as if all they have had arrived at `as_of`; return how many will be.
+
+        Traces of which fragments were pruned are left as they are.
+        """
 
 
 class TurnStore(Protocol):

@@ -22,12 +22,16 @@ class ReadingRules:
     """Of all conventions, `merged`."""
     max_spans: int | None
     """Spans of one trace that are looked at, the earliest; None for no limit."""
+    version: str = ""
+    """Changes whenever traces may be read otherwise: with the program, its dialects and what the settings name."""
 
 
 def reading_rules(
-    dialects: Iterable[Dialect], *, hash_user: Callable[[str], str], max_spans: int | None = None
+    dialects: Iterable[Dialect], *, hash_user: Callable[[str], str], max_spans: int | None = None, version: str = ""
 ) -> ReadingRules:
     """Return the rules of these dialects, which may come in any order."""
     ordered = tuple(sorted(dialects, key=lambda dialect: (dialect.priority, dialect.name)))
     keys = merged(dialect.session_and_user for dialect in ordered if isinstance(dialect, Convention))
-    return ReadingRules(dialects=ordered, hash_user=hash_user, session_and_user_keys=keys, max_spans=max_spans)
+    return ReadingRules(
+        dialects=ordered, hash_user=hash_user, session_and_user_keys=keys, max_spans=max_spans, version=version
+    )

@@ -72,6 +72,7 @@ def read_trace(trace: Trace, rules: ReadingRules, *, through: int = 0) -> TraceT
             through=through,
             turns=(*turns, *trace.turns),
             unread=unread_counts(trace, forest, rejected, over_limit=over),
+            rules=rules.version,
         ),
         calls=tuple(_print(call) for material in materials for call in material.calls),
         is_single_call=len(turns) == 1 and "single_call" in turns[0].flags,

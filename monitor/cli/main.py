@@ -17,6 +17,7 @@ from monitor.cli.migrate import migrate
 from monitor.cli.options import examples
 from monitor.cli.output import FAILED
 from monitor.cli.prompts import prompts
+from monitor.cli.reassemble import reassemble
 from monitor.cli.replay import replay
 from monitor.cli.run import run
 from monitor.cli.trends import trends
@@ -51,5 +52,5 @@ def commands() -> None:
     """Watch deployed RAG chat apps: OpenTelemetry in, judged turns, honest trends and alerts out."""
 
 
-for verb in (run, check, doctor, migrate, replay, turns, trends, alerts, explain, demo, judge, prompts):
+for verb in (run, check, doctor, migrate, replay, reassemble, turns, trends, alerts, explain, demo, judge, prompts):
     commands.add_command(verb)

@@ -146,6 +146,10 @@ class Assembly:
     """The highest fragment position that was read; later fragments reopen the trace."""
     turns: tuple[Turn, ...]
     unread: Mapping[str, int] = field(default_factory=dict)
+    rules: str = ""
+    """Which version of the program read it, and with which dialects and settings."""
+    failed: bool = False
+    """A fault ended the reading: other rules may do better."""
 
 
 class Role(StrEnum):

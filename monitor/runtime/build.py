@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -111,6 +112,7 @@ async def open_parts(settings: Settings) -> AsyncIterator[Parts]:
                 dialects,
                 hash_user=partial(pseudonym, key=store.key("user")),
                 max_spans=settings.assemble.max_spans,
+                version=_rules_version(settings, dialects),
             ),
             failures=failures,
             fields=_fields(settings),
@@ -123,6 +125,12 @@ async def open_parts(settings: Settings) -> AsyncIterator[Parts]:
                 yield parts
     finally:
         store.close()
+
+
+def _rules_version(settings: Settings, dialects: Sequence[Dialect]) -> str:
+    """Return a text that changes whenever traces may be read otherwise."""
+    named = (*(dialect.name for dialect in dialects), settings.assemble.model_dump_json())
+    return f"{version('rag-monitor')} {hashlib.blake2b(repr(named).encode(), digest_size=6).hexdigest()}"
 
 
 def open_existing(settings: Settings) -> SqlStore:

@@ -50,14 +50,16 @@ def tick(
     """Assemble the traces that are due and return how many turns were written.
 
     A trace that cannot be assembled for a fault of ours loses its turns, counts as unread with reason `internal`, and
-    is not tried again before something new arrives for it; one whose dialect from another distribution fails likewise,
-    with reason `dialect_failed:<name>`.
+    is not tried again before something new arrives for it, or a program with other rules comes by; one whose dialect
+    from another distribution fails likewise, with reason `dialect_failed:<name>`.
 
     Raises:
         StoreUnavailable: the database cannot be read or written; nothing of the current batch was kept.
     """
     assembler = _Assembler(store, decode=decode, rules=rules)
     written = 0
+    failed = store.failed_traces(rules=rules.version, limit=settings.batch)
+    reopen(store, failed, settings, now=now)
     for _ in range(_ROUNDS):
         due = store.due(quiet_since=now - settings.quiet, open_since=now - settings.max_age, limit=settings.batch)
         if due:
@@ -67,6 +69,15 @@ def tick(
         if len(due) < settings.batch:
             break
     return written
+
+
+def reopen(store: SpanStore, trace_ids: Sequence[str], settings: AssembleSettings, *, now: datetime) -> int:
+    """Have traces read again at the next tick, and return how many will be.
+
+    Not those of which fragments were pruned: what is left of them says less than was read once. A turn that comes out
+    as before keeps its outcomes.
+    """
+    return store.reopen(trace_ids, as_of=now - settings.quiet - _SLACK) if trace_ids else 0
 
 
 class _Assembler:
@@ -106,7 +117,10 @@ class _Assembler:
             log.error("trace %s lost: %s in %s:%s", trace_id, type(error).__name__, at.filename, at.lineno)  # noqa: TRY400 -- the message of a foreign error may hold user text
             reason = "internal"
         lost = {reason: sum(stored.fragment.count for stored in fragments)}
-        return TraceTurns(assembly=Assembly(trace_id=trace_id, through=through, turns=(), unread=lost))
+        rules = self._rules.version
+        return TraceTurns(
+            assembly=Assembly(trace_id=trace_id, through=through, turns=(), unread=lost, rules=rules, failed=True)
+        )
 
     def _neighbours(self, batch: Sequence[TraceTurns]) -> Iterator[str]:
         """Traces in the store that may describe a call of the batch, or be described by one."""

@@ -11,9 +11,9 @@ from sqlalchemy import Connection, Row, case, func, or_, select
 
 from monitor.model.trends import Alert, AlertState, Notification, Regression
 from monitor.store.series import series_of
+from monitor.store.statements import insert
 from monitor.store.tables import alerts, notifications
 from monitor.store.turn_rows import Cell
-from monitor.store.upsert import insert
 
 _ORDER = {state.value: place for place, state in enumerate(AlertState)}
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, delete, exists, func, or_, select, true, tuple_, update
 
+from monitor.store.statements import batches, insert
 from monitor.store.tables import (
     changed_windows,
     exchanges,
@@ -20,8 +21,6 @@ from monitor.store.tables import (
     turns,
     unassembled,
 )
-from monitor.store.turns import batches
-from monitor.store.upsert import insert
 from monitor.stores import Backlog
 
 _KEY_BYTES = 32

@@ -17,9 +17,8 @@ from monitor.model.turns import Job, Outcome, Sampling, Unscored, Verdict
 from monitor.store import changed_windows
 from monitor.store.columns import label
 from monitor.store.outcome_rows import exchange_row, job_from, job_row, outcome_from, outcome_row
+from monitor.store.statements import batches, insert
 from monitor.store.tables import exchanges, jobs, outcomes, turns
-from monitor.store.turns import batches
-from monitor.store.upsert import insert
 
 _KEY = ("turn_id", "metric", "rubric_id")
 _EXCHANGE = [c for c in exchanges.c if c.name not in outcomes.c]

@@ -19,8 +19,8 @@ from monitor.model.trends import Rollup, Series, Sums
 from monitor.model.turns import Rubric
 from monitor.store.columns import label
 from monitor.store.series import rollup_row
+from monitor.store.statements import insert
 from monitor.store.tables import changed_windows, jobs, outcomes, rollups, rubrics, turns
-from monitor.store.upsert import insert
 from monitor.stores import Window
 
 _Cell: TypeAlias = tuple[str, str, str]

@@ -11,9 +11,9 @@ from sqlalchemy import Connection, and_, func, literal_column, select
 from monitor.model.turns import Job, JudgeChange, JudgeVersion, SecondOpinion, SecondOpinionKind, Verdict
 from monitor.store.columns import json_text, label
 from monitor.store.outcome_rows import outcome_from
+from monitor.store.statements import insert
 from monitor.store.tables import exchanges, judge_versions, outcomes
 from monitor.store.tables import second_opinions as table
-from monitor.store.upsert import insert
 
 _KEY = ("turn_id", "metric", "rubric_id")
 _EXCHANGE = [c for c in exchanges.c if c.name not in outcomes.c]

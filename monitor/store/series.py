@@ -11,9 +11,9 @@ from sqlalchemy import Connection, Row, select
 
 from monitor.model.trends import Baseline, Rollup, Series, Sums
 from monitor.store.columns import json_text
+from monitor.store.statements import insert
 from monitor.store.tables import baselines, rollups
 from monitor.store.turn_rows import Cell
-from monitor.store.upsert import insert
 
 _SERIES = tuple(f.name for f in fields(Series))
 _SUMS = tuple(f.name for f in fields(Sums))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import cast
 
-from sqlalchemy import Connection, and_, exists, func, or_, select, text
+from sqlalchemy import Connection, and_, exists, func, literal, or_, select, text
 
 from monitor.model.spans import Fragment, Signal, StoredFragment
-from monitor.store.columns import microseconds
-from monitor.store.tables import spans, unassembled
+from monitor.store.columns import Instant, microseconds
+from monitor.store.statements import batches, insert
+from monitor.store.tables import spans, traces, turns, unassembled
+from monitor.stores import ReceivedTrace
 
 _BARRIER = 0x7261677370616E  # "ragspan", beside the lock of migrations
 
@@ -64,6 +67,45 @@ def due(connection: Connection, *, quiet_since: datetime, open_since: datetime, 
         .limit(limit)
     )
     return tuple(rows.scalars())
+
+
+def received(connection: Connection, *, since: datetime | None, after: str, limit: int) -> tuple[ReceivedTrace, ...]:
+    """Return traces by id; see `SpanStore.received`."""
+    recent = [] if since is None else [spans.c.received_at >= since]
+    ids = select(spans.c.trace_id).where(spans.c.trace_id > after, *recent).distinct()
+    page = ids.order_by(spans.c.trace_id).limit(limit).subquery()
+    rows = connection.execute(
+        select(page.c.trace_id, turns.c.app)
+        .join(turns, turns.c.trace_id == page.c.trace_id, isouter=True)
+        .order_by(page.c.trace_id)
+    )
+    return tuple(
+        ReceivedTrace(trace_id=trace_id, apps=frozenset(app for _, app in group if app is not None))
+        for trace_id, group in groupby(rows, key=lambda row: cast("str", row[0]))
+    )
+
+
+def failed_traces(connection: Connection, *, rules: str, limit: int) -> tuple[str, ...]:
+    """Return traces to try again; see `SpanStore.failed_traces`."""
+    waiting = exists().where(unassembled.c.trace_id == traces.c.trace_id)
+    kept = exists().where(spans.c.trace_id == traces.c.trace_id)
+    found = select(traces.c.trace_id).where(traces.c.failed, traces.c.rules != rules, ~traces.c.pruned, ~waiting, kept)
+    return tuple(connection.execute(found.order_by(traces.c.trace_id).limit(limit)).scalars())
+
+
+def reopen(connection: Connection, trace_ids: Sequence[str], *, as_of: datetime) -> int:
+    """Put the fragments of traces back into the queue; see `SpanStore.reopen`."""
+    pruned = exists().where(traces.c.trace_id == spans.c.trace_id, traces.c.pruned)
+    opened = 0
+    for part in batches(trace_ids):
+        waiting = select(spans.c.position, spans.c.trace_id, literal(as_of, Instant)).where(
+            spans.c.trace_id.in_(part), ~pruned
+        )
+        queue = insert(connection, unassembled).from_select(["position", "trace_id", "received_at"], waiting)
+        connection.execute(queue.on_conflict_do_nothing())
+        count = select(func.count(spans.c.trace_id.distinct())).where(spans.c.trace_id.in_(part), ~pruned)
+        opened += connection.execute(count).scalar_one()
+    return opened
 
 
 def high_water(connection: Connection) -> int:

@@ -7,8 +7,8 @@ from datetime import datetime
 from sqlalchemy import Connection, func, select
 
 from monitor.model.turns import Spend
+from monitor.store.statements import insert
 from monitor.store.tables import spend as table
-from monitor.store.upsert import insert
 
 
 def record(connection: Connection, worker: str, *, day: datetime, spend: Spend) -> tuple[float, float]:

@@ -27,7 +27,7 @@ from monitor.store import jobs as job_rows
 from monitor.store import second_opinions as second_opinion_rows
 from monitor.store import spend as spending
 from monitor.store.database import Database
-from monitor.stores import Assembled, Backlog, Extent, Window
+from monitor.stores import Assembled, Backlog, Extent, ReceivedTrace, Window
 
 _PAGE = 200
 
@@ -89,6 +89,21 @@ class SqlStore:
             through = spans.high_water(connection)
         with self._database.reading("reading fragments") as connection:
             return spans.fragments(connection, trace_ids, through=through)
+
+    def received(self, *, since: datetime | None, after: str, limit: int) -> tuple[ReceivedTrace, ...]:
+        """As `SpanStore.received`."""
+        with self._database.reading("looking for traces") as connection:
+            return spans.received(connection, since=since, after=after, limit=limit)
+
+    def failed_traces(self, *, rules: str, limit: int) -> tuple[str, ...]:
+        """As `SpanStore.failed_traces`."""
+        with self._database.reading("looking for traces that failed") as connection:
+            return spans.failed_traces(connection, rules=rules, limit=limit)
+
+    def reopen(self, trace_ids: Sequence[str], *, as_of: datetime) -> int:
+        """As `SpanStore.reopen`."""
+        with self._database.writing("reopening traces") as connection:
+            return spans.reopen(connection, trace_ids, as_of=as_of)
 
     def replace_turns(self, assemblies: Sequence[Assembly], *, now: datetime) -> None:
         """As `TurnStore.replace_turns`."""

@@ -10,6 +10,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
@@ -19,11 +20,12 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
 from monitor.store.columns import CleanText, Count, Duration, Instant, Label, Number, Position
 
-REVISION = "0008"
+REVISION = "0009"
 """The schema that this version of the program reads and writes."""
 
 metadata = MetaData(
@@ -34,6 +36,12 @@ metadata = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
+
+
+def _index_some(name: str, *columns: ColumnElement[object], where: ColumnElement[bool]) -> None:
+    """Index the rows for which `where` holds."""
+    Index(name, *columns, sqlite_where=where, postgresql_where=where)
+
 
 spans = Table(
     "spans",
@@ -70,8 +78,11 @@ traces = Table(
     Column("unread", CleanText, nullable=False),
     Column("assembled_at", Instant, nullable=False),
     Column("pruned", Boolean, nullable=False),
+    Column("rules", CleanText, nullable=False, server_default=""),
+    Column("failed", Boolean, nullable=False, server_default=false()),
     PrimaryKeyConstraint("trace_id"),
 )
+_index_some("ix_traces_failed", traces.c.trace_id, where=traces.c.failed)
 
 turns = Table(
     "turns",
@@ -103,12 +114,7 @@ turns = Table(
 Index(None, turns.c.trace_id)
 Index(None, turns.c.app, turns.c.environment, turns.c.started_at)
 Index(None, turns.c.started_at)
-Index(
-    "ix_turns_undecided",
-    turns.c.started_at,
-    sqlite_where=turns.c.decided_at.is_(None),
-    postgresql_where=turns.c.decided_at.is_(None),
-)
+_index_some("ix_turns_undecided", turns.c.started_at, where=turns.c.decided_at.is_(None))
 
 turn_texts = Table(
     "turn_texts",
@@ -180,13 +186,7 @@ outcomes = Table(
     PrimaryKeyConstraint("turn_id", "metric", "rubric_id"),
     sqlite_with_rowid=False,
 )
-Index(
-    "ix_outcomes_verdicts",
-    outcomes.c.content_hash,
-    outcomes.c.rubric_id,
-    sqlite_where=outcomes.c.reason.is_(None),
-    postgresql_where=outcomes.c.reason.is_(None),
-)
+_index_some("ix_outcomes_verdicts", outcomes.c.content_hash, outcomes.c.rubric_id, where=outcomes.c.reason.is_(None))
 
 exchanges = Table(
     "exchanges",
@@ -334,8 +334,7 @@ notifications = Table(
     Column("failure", CleanText, nullable=False),
     PrimaryKeyConstraint("alert_id", "channel", "transition"),
 )
-_unsent = notifications.c.sent_at.is_(None)
-Index("ix_notifications_unsent", notifications.c.alert_id, sqlite_where=_unsent, postgresql_where=_unsent)
+_index_some("ix_notifications_unsent", notifications.c.alert_id, where=notifications.c.sent_at.is_(None))
 
 leases = Table(
     "leases",
@@ -387,8 +386,7 @@ second_opinions = Table(
     PrimaryKeyConstraint("turn_id", "metric", "rubric_id", "kind", "judge_model", "fingerprint"),
 )
 Index(None, second_opinions.c.judged_at)
-_anchors = second_opinions.c.kind == "anchor"
-Index("ix_second_opinions_anchors", second_opinions.c.judged_at, sqlite_where=_anchors, postgresql_where=_anchors)
+_index_some("ix_second_opinions_anchors", second_opinions.c.judged_at, where=second_opinions.c.kind == "anchor")
 
 keys = Table(
     "keys",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeVar
 
 import orjson
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, case, delete, or_, select, update
@@ -14,14 +13,11 @@ from monitor.model.spans import Assembly
 from monitor.model.turns import Turn
 from monitor.store import changed_windows
 from monitor.store.columns import json_text, label
+from monitor.store.statements import batches, insert
 from monitor.store.tables import jobs, outcomes, spans, traces, turn_texts, turns, unassembled
 from monitor.store.turn_rows import cleaned, turn_from, turn_row, turn_text_row
-from monitor.store.upsert import insert
 from monitor.stores import Assembled, Extent
 
-T = TypeVar("T")
-
-_KEYS_PER_STATEMENT = 500
 _TEXT = [c for c in turn_texts.c if c.name not in turns.c]
 _WITH_TEXT = select(turns, *_TEXT).join(turn_texts, turn_texts.c.turn_id == turns.c.turn_id, isouter=True)
 
@@ -148,12 +144,6 @@ def unsampled(connection: Connection, limit: int) -> tuple[Turn, ...]:
     return tuple(turn_from(row) for row in connection.execute(statement.limit(limit)))
 
 
-def batches(keys: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield `keys` in parts small enough to be the parameters of one statement."""
-    for start in range(0, len(keys), _KEYS_PER_STATEMENT):
-        yield keys[start : start + _KEYS_PER_STATEMENT]
-
-
 def _lock_traces(
     connection: Connection, newest: Mapping[str, Assembly], *, now: datetime
 ) -> tuple[tuple[Assembly, ...], frozenset[str]]:
@@ -245,6 +235,8 @@ def _note_assembled(connection: Connection, current: Sequence[Assembly], *, now:
                 "turns": len(a.turns),
                 "unread": json_text(dict(a.unread)),
                 "assembled_at": now,
+                "rules": a.rules,
+                "failed": a.failed,
             }
             for a in current
         ],

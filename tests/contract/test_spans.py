@@ -127,3 +127,50 @@ def test_fragment_during_assembly(store: Store, make: Make) -> None:
     store.replace_turns([Assembly(trace_id=trace_id, through=read.position, turns=())], now=make.now)
     assert store.due(quiet_since=later, open_since=later, limit=10) == (trace_id,)
     assert store.backlog().fragments == 1
+
+
+def test_received_traces(store: Store, make: Make) -> None:
+    """Traces are listed by id, each once, from a place and a time of arrival on, with the apps of their turns."""
+    turn = make.turn(app="shop")
+    traces = sorted([turn.trace_id, make.trace_id(), make.trace_id()])
+    for trace_id in traces * 2:
+        store.append([make.fragment(trace_id)])
+    store.append([make.fragment(make.trace_id(), at=make.now - SECOND)])
+    make.assembled(store, turn)
+    listed = store.received(since=make.now, after="", limit=2)
+    listed += store.received(since=make.now, after=listed[-1].trace_id, limit=2)
+    assert traces == [trace.trace_id for trace in listed]
+    assert [frozenset({"shop"} if trace_id == turn.trace_id else ()) for trace_id in traces] == [t.apps for t in listed]
+    assert 4 == len(store.received(since=None, after="", limit=9))
+
+
+def test_reopened(store: Store, make: Make) -> None:
+    """A trace that is reopened is due as of the given time, with all it has; one that was pruned in part is not."""
+    whole, part, unknown = make.trace_id(), make.trace_id(), make.trace_id()
+    store.append([make.fragment(part, at=make.now - 2 * SECOND), make.fragment(whole), make.fragment(whole)])
+    through = 9 + max(stored.position for stored in store.fragments([whole])[whole])
+    store.replace_turns([Assembly(trace_id=t, through=through, turns=()) for t in (whole, part)], now=make.now)
+    make.assembled(store, replace(make.turn(), trace_id=part))
+    store.append([make.fragment(part)])
+    store.prune(text_before=make.now - 9 * SECOND, fragments_before=make.now - SECOND, limit=1)
+    waiting = store.due(quiet_since=make.now + SECOND, open_since=make.now, limit=9)
+    assert 1 == store.reopen([whole, part, unknown], as_of=make.now)
+    assert 1 == store.reopen([whole], as_of=make.now)
+    assert () == store.due(quiet_since=make.now, open_since=make.now - SECOND, limit=9)
+    assert {*waiting, whole} == set(store.due(quiet_since=make.now + SECOND, open_since=make.now, limit=9))
+    assert whole not in waiting
+
+
+def test_failed_traces(store: Store, make: Make) -> None:
+    """A trace whose reading failed is listed for other rules than those, until it waits, succeeds or is gone."""
+    failed, other = make.trace_id(), make.trace_id()
+    store.append([make.fragment(failed), make.fragment(other)])
+    through = max(stored.position for stored in store.fragments([other])[other])
+    now = make.now
+    store.replace_turns([Assembly(trace_id=failed, through=through, turns=(), rules="1", failed=True)], now=now)
+    store.replace_turns([Assembly(trace_id=other, through=through, turns=(), rules="1")], now=now)
+    assert ((), (failed,)) == (store.failed_traces(rules="1", limit=9), store.failed_traces(rules="2", limit=9))
+    store.reopen([failed], as_of=now)
+    assert () == store.failed_traces(rules="2", limit=9)
+    store.replace_turns([Assembly(trace_id=failed, through=through, turns=(), rules="2")], now=now)
+    assert () == store.failed_traces(rules="3", limit=9)

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,12 +15,13 @@ import pytest
 
 from monitor.assembly.rules import reading_rules
 from monitor.assembly.trace_turns import read_trace
+from monitor.dialects._configured import Fields, NamedDialect, places
 from monitor.model.spans import Decoded, Fragment, Role, Span, Step, Trace
-from monitor.model.turns import Turn
+from monitor.model.turns import Sampling, Turn
 from monitor.ports import Dialect
 from monitor.runtime.isolation import PluginFailures, guarded_dialect
 from monitor.settings.tree import AssembleSettings
-from monitor.stages.assemble import tick
+from monitor.stages.assemble import reopen, tick
 from monitor.store.sql_store import SqlStore, open_store
 
 if TYPE_CHECKING:
@@ -57,9 +58,9 @@ class Feed:
         """What was delivered under these bytes."""
         return self._held[fragment.payload]
 
-    def tick(self, now: datetime = LATER, settings: AssembleSettings = SETTINGS) -> int:
-        """One tick."""
-        rules = reading_rules(self.dialects, hash_user=lambda user: f"h{user}")
+    def tick(self, now: datetime = LATER, settings: AssembleSettings = SETTINGS, *, version: str = "1") -> int:
+        """One tick of a program of that version."""
+        rules = reading_rules(self.dialects, hash_user=lambda user: f"h{user}", version=version)
         return tick(self.store, settings, now=now, decode=self.decode, rules=rules)
 
     def turns(self) -> tuple[Turn, ...]:
@@ -105,6 +106,59 @@ def test_a_late_root(feed: Feed, make: Make) -> None:
     feed.deliver(make.chain(1, "Why?", "So."), make.call(3, [("user", "Why?")], "So.", parent=1), at=LATER)
     feed.tick(LATER + timedelta(minutes=5))
     assert ([(early[0].turn_id, "So.")], None) == ([(t.turn_id, t.response) for t in feed.turns()], early[0].response)
+
+
+@dataclass(frozen=True)
+class Faulty:
+    """A dialect that claims every span and raises."""
+
+    name: str = "faulty"
+    priority: int = 0
+
+    def claims(self, span: Span) -> bool:
+        """Every span."""
+        return bool(span)
+
+    def role(self, span: Span) -> Role:
+        """Each is a chain."""
+        return Role.CHAIN if span else Role.NOISE
+
+    def read(self, span: Span) -> Step:
+        """A fault of ours."""
+        raise KeyError(span.name)
+
+
+def test_a_fault_is_tried_again_by_other_rules(feed: Feed, make: Make) -> None:
+    """A trace that a fault ended is read again once the program reads otherwise, and only then."""
+    feed.deliver(make.chain(1, "Why?", "So."))
+    mended, feed.dialects = feed.dialects, (Faulty(), *feed.dialects)
+    assert 0 == feed.tick()
+    feed.dialects = mended
+    assert (0, ()) == (feed.tick(), feed.turns())
+    assert (1, 0) == (feed.tick(version="2"), feed.tick(version="3"))
+    assert ["So."] == [turn.response for turn in feed.turns()]
+
+
+def test_reopened_traces_are_read_again(feed: Feed, make: Make) -> None:
+    """A dialect that was mended later reads stored spans; turns that come out as before stay as they are decided."""
+    feed.deliver(
+        of_trace(make.chain(1, "Why?", "So."), 1), of_trace(make.span(2, {"acme.q": "Who?", "acme.a": "I."}), 2)
+    )
+    feed.tick()
+    (turn,) = feed.turns()
+    feed.store.record_samplings(
+        [Sampling(turn_id=turn.turn_id, content_hash=turn.content_hash(), jobs=(), unscored=(), decided_at=LATER)]
+    )
+    nowhere = places(())
+    fields = Fields(
+        query=places(["acme.q"]), response=places(["acme.a"]), documents=nowhere, session_id=nowhere, user_id=nowhere
+    )
+    feed.dialects = (NamedDialect(fields, feed.dialects), *feed.dialects)
+    assert 0 == feed.tick()
+    assert 2 == reopen(feed.store, [f"{number:032x}" for number in (1, 2, 3)], SETTINGS, now=LATER)
+    feed.tick()
+    assert {"Why?", "Who?"} == {turn.query for turn in feed.turns()}
+    assert ["Who?"] == [turn.query for turn in feed.store.unsampled(9)]
 
 
 def test_more_traces_than_one_batch(feed: Feed, make: Make) -> None:
