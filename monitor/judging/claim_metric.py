@@ -82,7 +82,7 @@ class ClaimMetric:
                         sentence=number,
                         claim=sentence,
                         citation=shown[passage.document][0],
-                        messages=self._rendered(values),
+                        messages=self.prompt.messages(values, {}),
                         partial=len(passages) > params.windows,
                     )
                 )
@@ -137,11 +137,6 @@ class ClaimMetric:
             details=details,
             flags=frozenset({CONTEXT_TRUNCATED} if any(question.partial for question in questions) else ()),
         )
-
-    def _rendered(self, values: Mapping[str, str]) -> tuple[ChatMessage, ...]:
-        system = self.prompt.system.render(values, {}).strip()
-        user = ChatMessage(role="user", content=self.prompt.user.render(values, {}).strip())
-        return (ChatMessage(role="system", content=system), user) if system else (user,)
 
 
 def _probability(alternatives: Sequence[tuple[str, float]]) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,9 +11,9 @@ from monitor.errors import ConfigError, UnreadableReply
 from monitor.judging.claim_metric import ClaimMetric
 from monitor.judging.prompt.file import PromptFile, locate, meant_by, read, shipped
 from monitor.judging.prompt.front_matter import MetricSettings
-from monitor.judging.prompt.passages import shorten
-from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED, clean, fence, indented, tag_name, tokens, untagged
+from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED
 from monitor.judging.prompt.schema import Json
+from monitor.judging.prompt.shown_turn import ShownTurn
 from monitor.judging.reply import json_reply, plain_text
 from monitor.judging.reply.findings import (
     JUDGE_INJECTION,
@@ -28,7 +27,6 @@ from monitor.judging.reply.findings import (
 from monitor.judging.reply.quotations import EVIDENCE_NOT_FOUND, holds, plain
 from monitor.judging.reply.retrieval import read_intents, read_ranking
 from monitor.model.turns import ChatMessage, Finding, Reason, Reply, Rubric, Turn
-from monitor.text.sentences import split
 
 _IMAGE = "[image]"
 """Stands where the telemetry had an image, which we do not keep and cannot show a judge."""
@@ -57,7 +55,7 @@ def load_all(
             prompt=prompt,
             settings=settings,
             fence_key=fence_key,
-            call=_digest({**_asked(prompt), "judge": judge_name}),
+            call=_digest({**_question(prompt), "judge": judge_name}),
             rubric=Rubric(
                 metric=metric,
                 rubric_id=_rubric_id(prompt, metric, judge_name),
@@ -79,12 +77,12 @@ def load(name: str, *, judge_name: str, fence_key: bytes = _KEY) -> PromptMetric
     Raises:
         ConfigError: as `load_all`, or there are several.
     """
-    found = load_all(name, judge_name=judge_name, fence_key=fence_key)
-    if len(found) != 1:
+    metrics = load_all(name, judge_name=judge_name, fence_key=fence_key)
+    if len(metrics) != 1:
         raise ConfigError(
-            f"expected a file of one metric, found {', '.join(m.rubric.metric for m in found)}", where=name
+            f"expected a file of one metric, found {', '.join(m.rubric.metric for m in metrics)}", where=name
         )
-    return found[0]
+    return metrics[0]
 
 
 def _find(name: str, others: Sequence[str]) -> tuple[PromptFile, frozenset[str]]:
@@ -123,12 +121,12 @@ class PromptMetric:
 
     def messages(self, turn: Turn) -> tuple[ChatMessage, ...]:
         """Return the prompt with the turn's text as fenced data; empty when there is nothing to ask about."""
-        if _shows_image(turn) or (self._sentences_only and not self._sentences(turn)):
+        if _shows_image(turn):
             return ()
-        values, lists = self._inserted(turn)
-        system = self.prompt.system.render(values, lists).strip()
-        user = ChatMessage(role="user", content=self.prompt.user.render(values, lists).strip())
-        return (ChatMessage(role="system", content=system), user) if system else (user,)
+        shown = self._shown(turn)
+        if self._sentences_only and not shown.sentences:
+            return ()
+        return self.prompt.messages(shown.values(), shown.lists())
 
     def read(self, turn: Turn, reply: Reply | None) -> Finding | Reason:
         """Return the finding, or why there is none.
@@ -142,20 +140,21 @@ class PromptMetric:
             return Reason.NOT_SUPPORTED if _shows_image(turn) else Reason.NO_CLAIMS
         if reason := json_reply.incomplete(reply):
             return reason
+        shown = self._shown(turn)
         try:
-            found = self._read(turn, reply)
+            finding = self._read(shown, reply)
         except UnreadableReply:
             if json_reply.declines(reply):
                 return Reason.REFUSED
             raise
-        if isinstance(found, Finding) and self._contents(turn)[1]:
-            return replace(found, flags=found.flags | {CONTEXT_TRUNCATED})
-        return found
+        if isinstance(finding, Finding) and shown.is_cut:
+            return replace(finding, flags=finding.flags | {CONTEXT_TRUNCATED})
+        return finding
 
-    def _read(self, turn: Turn, reply: Reply) -> Finding | Reason:
+    def _read(self, shown: ShownTurn, reply: Reply) -> Finding | Reason:
         if self.prompt.schema is None:
             return self._read_text(json_reply.spoken(reply))
-        return self._read_object(turn, json_reply.read(reply, self.prompt.schema))
+        return self._read_object(shown, json_reply.read(reply, self.prompt.schema))
 
     def _read_text(self, text: str) -> Finding:
         settings = self.settings
@@ -167,36 +166,36 @@ class PromptMetric:
             case _:
                 return plain_text.read_yes_no(text, settings.defect)
 
-    def _read_object(self, turn: Turn, answer: Mapping[str, Json]) -> Finding | Reason:
+    def _read_object(self, shown: ShownTurn, answer: Mapping[str, Json]) -> Finding | Reason:
         settings = self.settings
         if settings.applies_if and answer.get(settings.applies_if) is not True:
             return Reason.NOT_SUPPORTED
-        inner = answer.get(settings.field) if settings.field else None
-        part = inner if isinstance(inner, dict) else answer
-        if settings.reply in {"intents", "ranking"} and not turn.citations:
+        if settings.reply in {"intents", "ranking"} and not shown.turn.citations:
             return Reason.NO_CONTEXT
-        found = self._read_part(turn, answer, part)
-        if not isinstance(found, Finding):
-            return found
-        self._check_cap(answer, found)
+        finding = self._read_part(shown, answer)
+        if not isinstance(finding, Finding):
+            return finding
+        self._check_cap(answer, finding)
         flags = {JUDGE_INJECTION} if addressed(answer) else set()
-        if not self._quotes_truly(turn, found):
+        if not _quotes_truly(shown, finding):
             flags.add(EVIDENCE_NOT_FOUND)
-        return replace(found, flags=found.flags | flags) if flags else found
+        return replace(finding, flags=finding.flags | flags) if flags else finding
 
     def _read_part(  # noqa: PLR0911 -- one for each way of reading
-        self, turn: Turn, answer: Mapping[str, Json], part: Mapping[str, Json]
+        self, shown: ShownTurn, answer: Mapping[str, Json]
     ) -> Finding | Reason:
         settings = self.settings
+        inner = answer.get(settings.field) if settings.field else None
+        part = inner if isinstance(inner, dict) else answer
         match settings.reply:
             case "sentences":
-                return read_sentences(answer, len(self._sentences(turn)), settings.defect, ids=self._ids(turn))
+                return read_sentences(answer, len(shown.sentences), settings.defect, ids=shown.document_names)
             case "intents":
-                return read_intents(answer, self._ids(turn), settings.defect)
+                return read_intents(answer, shown.document_names, settings.defect)
             case "ranking" if settings.ranking:
-                if turn.relevant_ids is not None:
+                if shown.turn.relevant_ids is not None:
                     return Reason.NOT_SUPPORTED  # nothing is estimated where labels are known
-                return read_ranking(answer, self._ids(turn), settings.ranking, settings.defect)
+                return read_ranking(answer, shown.document_names, settings.ranking, settings.defect)
             case "severity":
                 return read_severity(part, settings.defect)
             case "label":
@@ -204,19 +203,11 @@ class PromptMetric:
             case _:
                 return read_score({"reason": answer.get("reason"), **part}, self._scale, settings.defect)
 
-    def _quotes_truly(self, turn: Turn, found: Finding) -> bool:
-        quoted = [detail.evidence for detail in found.details if detail.evidence.strip()]
-        if not quoted:
-            return True
-        contents, _ = self._contents(turn)
-        shown = plain([*contents, *(citation.title or "" for citation in turn.citations or ())])
-        return all(holds(shown, evidence) for evidence in quoted)
-
-    def _check_cap(self, answer: Mapping[str, Json], found: Finding) -> None:
+    def _check_cap(self, answer: Mapping[str, Json], finding: Finding) -> None:
         cap = self.settings.cap
-        if cap and answer.get(cap.field) is True and found.score is not None and found.score > cap.score:
+        if cap and answer.get(cap.field) is True and finding.score is not None and finding.score > cap.score:
             raise UnreadableReply(
-                f"{self.rubric.metric}: at most {cap.score:g} when {cap.field} is true, found {found.score:g}",
+                f"{self.rubric.metric}: at most {cap.score:g} when {cap.field} is true, found {finding.score:g}",
                 reason="contradictory",
             )
 
@@ -229,86 +220,25 @@ class PromptMetric:
     def _sentences_only(self) -> bool:
         return {metric.reply for metric in self.prompt.front.metrics.values()} == {"sentences"}
 
-    def _inserted(self, turn: Turn) -> tuple[dict[str, str], dict[str, list[dict[str, str]]]]:
-        """Return the values and lists that the prompt's placeholders stand for, all without the fence's mark."""
-        mark = fence(self.fence_key, turn.turn_id)
-        params = self.prompt.front.params
-        contents, _ = self._contents(turn)
-        history = turn.history[-params.history_messages :] if params.history_messages else ()
-        said = [f"{tag_name(clean(message.role, mark))}: {clean(message.content, mark)}" for message in history]
-        response = clean(turn.response or "", mark)
-        context = "\n\n".join(content for content in contents if content)
-        values = {
-            "fence": mark,
-            "query": clean(turn.query or "", mark),
-            "response": response,
-            "ground_truth": clean(turn.ground_truth or "", mark),
-            "history": "\n".join(map(indented, said)),
-            "context": context,
-            "document": context,
-            "claim": response,
-        }
-        lists: dict[str, list[dict[str, str]]] = {}
-        if "documents" in self.prompt.user.names:
-            lists["documents"] = [
-                {
-                    "id": id_,
-                    "title": " ".join(untagged(clean(citation.title or "", mark)).split()),
-                    "content": untagged(content),
-                    "rank": str(citation.rank or place),
-                    "source": " ".join(untagged(clean(citation.source or "", mark)).split()),
-                }
-                for place, (citation, id_, content) in enumerate(
-                    zip(turn.citations or (), self._ids(turn), contents, strict=True), start=1
-                )
-            ]
-        if "sentences" in self.prompt.user.names:
-            lists["sentences"] = [
-                {"n": str(n), "text": indented(text)} for n, text in enumerate(self._sentences(turn), start=1)
-            ]
-        return values, lists
-
-    def _ids(self, turn: Turn) -> tuple[str, ...]:
-        """Return the names by which the judge is told of the documents: their ids, told apart where they are equal."""
-        mark = fence(self.fence_key, turn.turn_id)
-        return _unique_names([tag_name(clean(c.id or "", mark)) for c in turn.citations or ()])
-
-    def _sentences(self, turn: Turn) -> tuple[str, ...]:
-        mark = fence(self.fence_key, turn.turn_id)
-        return split(clean(turn.response or "", mark), limit=self.prompt.front.params.max_sentences)
-
-    def _contents(self, turn: Turn) -> tuple[tuple[str, ...], bool]:
-        """Return the documents' text within the budget, and whether any was cut; nothing when the prompt shows none."""
-        names = self.prompt.user.names
-        if not {"documents", "context", "document"} & names:
-            return (), False
-        mark = fence(self.fence_key, turn.turn_id)
-        whole = tuple(clean(citation.content or "", mark) for citation in turn.citations or ())
-        budget = self.prompt.front.params.max_document_tokens
-        if sum(map(tokens, whole)) <= budget:
-            return whole, False
-        nearest = self._sentences(turn) if {"sentences", "response", "claim"} & names else ()
-        return shorten(whole, (*nearest, clean(turn.query or "", mark)), budget), True
+    def _shown(self, turn: Turn) -> ShownTurn:
+        return ShownTurn(turn, self.prompt, self.fence_key)
 
 
-def _unique_names(ids: Sequence[str]) -> tuple[str, ...]:
-    """Return a name for each document: its id, with its place where another has the same id or it has none."""
-    counts = Counter(ids)
-    names: dict[str, None] = {}
-    for place, id_ in enumerate(ids, start=1):
-        is_alone = bool(id_) and counts[id_] == 1
-        name = id_ if is_alone else f"{id_}#{place}" if id_ else f"doc{place}"
-        while name in names or (not is_alone and name in counts):
-            name = f"{name}#{place}"
-        names[name] = None
-    return tuple(names)
+def _quotes_truly(shown: ShownTurn, finding: Finding) -> bool:
+    """Return whether the documents hold all that the judge quotes from them."""
+    quoted = [detail.evidence for detail in finding.details if detail.evidence.strip()]
+    if not quoted:
+        return True
+    titles = [citation.title or "" for citation in shown.turn.citations or ()]
+    texts = plain([*shown.documents, *titles])
+    return all(holds(texts, evidence) for evidence in quoted)
 
 
 def _shows_image(turn: Turn) -> bool:
     return _IMAGE in (turn.query or "")
 
 
-def _asked(prompt: PromptFile) -> dict[str, object]:
+def _question(prompt: PromptFile) -> dict[str, object]:
     return {
         "prompt": prompt.text,
         "schema": prompt.schema.tree if prompt.schema else None,
@@ -321,7 +251,7 @@ def _rubric_id(prompt: PromptFile, metric: str, judge_name: str) -> str:
     if "label_in" in settings["defect"]:
         settings["defect"]["label_in"].sort()
     parts = {
-        **_asked(prompt),
+        **_question(prompt),
         "metric": metric,
         "settings": settings,
         "judge": judge_name,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,8 @@ from monitor.errors import ConfigError
 from monitor.judging.prompt.front_matter import FrontMatter, MetricSettings, keys_at
 from monitor.judging.prompt.marked_yaml import MarkedYaml, load
 from monitor.judging.prompt.schema import Schema
-from monitor.judging.prompt.template import Template, parse
+from monitor.judging.prompt.template import Fields, Template, parse
+from monitor.model.turns import ChatMessage
 from monitor.settings.nearest import meant
 
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)---[ \t]*\n", re.DOTALL)
@@ -55,6 +56,12 @@ class PromptFile:
     """None when the reply is plain text."""
     text: str
     """Both parts as written, for the rubric's hash."""
+
+    def messages(self, values: Fields, lists: Mapping[str, Sequence[Fields]]) -> tuple[ChatMessage, ...]:
+        """Return both parts with everything inserted; the user's alone when the system's is empty."""
+        user = ChatMessage(role="user", content=self.user.render(values, lists).strip())
+        system = self.system.render(values, lists).strip()
+        return (ChatMessage(role="system", content=system), user) if system else (user,)
 
 
 def shipped() -> tuple[str, ...]:
