@@ -20,34 +20,34 @@ class Admission:
     def __init__(self, limit: int, *, patience: timedelta = _PATIENCE) -> None:
         self._limit = limit
         self._patience = patience
-        self._held = 0
+        self._reserved = 0
         self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
-    async def hold(self, size: int) -> AsyncIterator[Callable[[int], None]]:
-        """Enter when `size` bytes fit, or when nothing else is held; call what is yielded once the size is known.
+    async def reserve(self, size: int) -> AsyncIterator[Callable[[int], None]]:
+        """Enter when `size` bytes fit, or when nothing else is reserved; yields what to call with the real size.
 
         Raises:
             Overloaded: no room within `patience`.
         """
         await self._enter(size)
-        held = size
+        reserved = size
 
-        def known(actual: int) -> None:
-            nonlocal held
-            self._held += actual - held
-            held = actual
+        def resize(actual: int) -> None:
+            nonlocal reserved
+            self._reserved += actual - reserved
+            reserved = actual
             self._admit()
 
         try:
-            yield known
+            yield resize
         finally:
-            self._held -= held
+            self._reserved -= reserved
             self._admit()
 
     async def _enter(self, size: int) -> None:
         if not self._queue and self._fits(size):
-            self._held += size
+            self._reserved += size
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append((size, turn))
@@ -56,24 +56,24 @@ class Admission:
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():
-                self._held -= size
+                self._reserved -= size
             else:
                 with suppress(ValueError):
                     self._queue.remove((size, turn))
             self._admit()
             if isinstance(error, TimeoutError):
                 raise Overloaded(
-                    f"{self._held} bytes of requests are in work already", retry_after=timedelta(seconds=1)
+                    f"{self._reserved} bytes of requests are in memory already", retry_after=timedelta(seconds=1)
                 ) from None
             raise
 
     def _fits(self, size: int) -> bool:
-        return not self._held or self._held + size <= self._limit
+        return not self._reserved or self._reserved + size <= self._limit
 
     def _admit(self) -> None:
         while self._queue and self._fits(self._queue[0][0]):
             size, turn = self._queue.popleft()
             if turn.cancelled():
                 continue
-            self._held += size
+            self._reserved += size
             turn.set_result(None)

@@ -1,4 +1,4 @@
-"""Who may send: bearer tokens (RFC 6750) and names with passwords (RFC 7617), compared without telling by the time."""
+"""Who may send: bearer tokens (RFC 6750) and names with passwords (RFC 7617), compared in constant time."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ class Access:
         """
         if self._known is None:
             return
-        given = _digest(_canonical(authorization))
+        presented = _digest(_canonical(authorization))
         # All are compared, so that the time does not tell which one was nearly right.
-        if not sum([hmac.compare_digest(known, given) for known in self._known]):
+        if not sum([hmac.compare_digest(known, presented) for known in self._known]):
             raise Rejected("no valid credentials in the Authorization field", reason="unauthenticated")
 
 

@@ -52,20 +52,20 @@ class Reception:
         self._ignored: Counter[str] = Counter()
 
     async def take(self, body: bytes, signal: OtlpSignal, *, encoding: Encoding, coding: Coding) -> Split:
-        """Return what the request held, when all of it that is good is on disk.
+        """Return what is in the request, when all of it that is good is on disk.
 
         Raises:
             Permanent: the request as a whole cannot be read, or is too large.
             Retryable: nothing of it was kept.
         """
-        found = await self._split(body, signal, encoding=encoding, coding=coding)
+        split = await self._split(body, signal, encoding=encoding, coding=coding)
         del body
-        await self._sink.put(found.fragments)
+        await self._sink.put(split.fragments)
         self._requests["accepted"] += 1
-        self._rejected.update(found.reasons)
-        if found.ignored:
-            self._ignored["log_records"] += found.ignored
-        return found
+        self._rejected.update(split.reasons)
+        if split.ignored:
+            self._ignored["log_records"] += split.ignored
+        return split
 
     def ignore_metrics(self) -> None:
         """Count a metrics request: senders must be told "success", or some would repeat it for ever."""
@@ -96,8 +96,8 @@ class Reception:
             # Without its text and traceback, which may quote what was sent.
             self._requests["fault"] += 1
             at = traceback.extract_tb(error.__traceback__)[-1]
-            log.error("a request met %s at %s:%s", type(error).__name__, at.filename, at.lineno)  # noqa: TRY400
-            raise Rejected("a fault of the receiver, which its log names", reason="fault") from None
+            log.error("an internal error: %s at %s:%s", type(error).__name__, at.filename, at.lineno)  # noqa: TRY400
+            raise Rejected("an internal error of the receiver; see its log", reason="fault") from None
 
     def stats(self) -> ReceptionStats:
         """Return a snapshot."""
@@ -118,9 +118,9 @@ class Reception:
         return await asyncio.get_running_loop().run_in_executor(self._threads, unpack_and_split)
 
 
-def left_out(found: Split) -> str:
+def rejection_message(split: Split) -> str:
     """Return the message of a partial success, free of anything a sender wrote; "" when nothing was rejected."""
-    if not found.rejected:
+    if not split.rejected:
         return ""
-    why = ", ".join(f"{count} with {_REASONS[reason]}" for reason, count in sorted(found.reasons.items()))
-    return f"{found.rejected} of {found.rejected + found.accepted + found.ignored} records rejected: {why}"
+    why = ", ".join(f"{count} with {_REASONS[reason]}" for reason, count in sorted(split.reasons.items()))
+    return f"{split.rejected} of {split.rejected + split.accepted + split.ignored} records rejected: {why}"

@@ -34,7 +34,7 @@ class Pems:
 
 
 class Certificates:
-    """The files of one listener, read again when they change; renewed ones that cannot be used leave the old in force.
+    """The files of one listener, read again when they change; where renewed ones are unusable, the previous stay.
 
     Raises:
         ConfigError: the files cannot be used.
@@ -47,7 +47,7 @@ class Certificates:
 
     @property
     def pems(self) -> Pems:
-        """The files in force."""
+        """The files in use."""
         return self._pems
 
     def context(self) -> ssl.SSLContext:
@@ -62,7 +62,7 @@ class Certificates:
         return outer
 
     def renew(self) -> bool:
-        """Return whether the files changed since they were last looked at and are in force now."""
+        """Return whether the files changed since they were last looked at and are in use now."""
         stamp = self._stamped()
         if stamp == self._stamp:
             return False
@@ -70,9 +70,9 @@ class Certificates:
         try:
             self._context, self._pems = self._read()
         except ConfigError as error:
-            log.warning("%s; the former ones stay in force", error)
+            log.warning("%s; the previous files stay in use", error)
             return False
-        log.info("%s: took up renewed files", self._where)
+        log.info("%s: the renewed files are in use now", self._where)
         return True
 
     def _stamped(self) -> tuple[tuple[int, int], ...]:
@@ -80,11 +80,11 @@ class Certificates:
         for path in (self._tls.cert_file, self._tls.key_file, self._tls.client_ca_file):
             if path is not None:
                 try:
-                    found = path.stat()
+                    status = path.stat()
                 except OSError:
                     stamps.append((0, 0))
                 else:
-                    stamps.append((found.st_ino, found.st_mtime_ns))
+                    stamps.append((status.st_ino, status.st_mtime_ns))
         return tuple(stamps)
 
     def _read(self) -> tuple[ssl.SSLContext, Pems]:

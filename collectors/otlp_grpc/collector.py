@@ -19,7 +19,7 @@ from pydantic import Field
 
 from collectors._otlp_receiver.admission import Admission
 from collectors._otlp_receiver.authentication import Access, Auth
-from collectors._otlp_receiver.reception import Reception, ReceptionStats, left_out
+from collectors._otlp_receiver.reception import Reception, ReceptionStats, rejection_message
 from collectors._otlp_receiver.responses import export_response, status
 from collectors._otlp_receiver.tls import Certificates, Pems, Tls
 from monitor.errors import ConfigError, MalformedPayload, Overloaded, Permanent, Retryable
@@ -185,17 +185,17 @@ class OtlpGrpc:
         return b""
 
     async def _answer(self, signal: OtlpSignal | Literal["metrics"], call: Call) -> bytes:
-        async with self._admission.hold(min(_TYPICAL, self._config.max_body)) as known:
+        async with self._admission.reserve(min(_TYPICAL, self._config.max_body)) as resize:
             if signal == "metrics":
                 await self._message(call)
                 self._reception.ignore_metrics()
                 return b""
             message = await self._message(call)
-            known(len(message))
+            resize(len(message))
             taking = self._reception.take(message, signal, encoding="protobuf", coding="identity")
             del message
-            found = await taking
-        return export_response(found.rejected, left_out(found))
+            split = await taking
+        return export_response(split.rejected, rejection_message(split))
 
     async def _message(self, call: Call) -> bytes:
         async with asyncio.timeout(self._config.body_timeout.total_seconds()):

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from collectors._otlp_receiver.admission import Admission
 from collectors._otlp_receiver.authentication import Access, Auth
-from collectors._otlp_receiver.reception import Reception, ReceptionStats, left_out
+from collectors._otlp_receiver.reception import Reception, ReceptionStats, rejection_message
 from collectors._otlp_receiver.tls import Certificates, Tls
 from collectors.otlp_http.cors import Origins
 from collectors.otlp_http.reply import Reply, accepted, failed, no_content
@@ -141,14 +141,14 @@ class OtlpHttp:
                 await self._arrived(drain(receive))
                 self._reception.ignore_metrics()
                 return accepted(head.signal, head.encoding)
-            async with self._admission.hold(head.estimate(config.max_body)):
-                found = await self._reception.take(
+            async with self._admission.reserve(head.estimate(config.max_body)):
+                split = await self._reception.take(
                     await self._arrived(body_of(receive, most=config.max_body)),
                     head.signal,
                     encoding=head.encoding,
                     coding=head.coding,
                 )
-            return accepted(head.signal, head.encoding, rejected=found.rejected, message=left_out(found))
+            return accepted(head.signal, head.encoding, rejected=split.rejected, message=rejection_message(split))
 
     async def _arrived(self, body: Awaitable[T]) -> T:
         """Return what `body` reads, unless it takes too long."""

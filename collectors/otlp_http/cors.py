@@ -16,7 +16,7 @@ class Origins:
 
     def __init__(self, allowed: Sequence[str]) -> None:
         self._patterns = tuple(
-            re.compile(re.escape(one).replace(r"\*", ".*").encode(), re.IGNORECASE) for one in allowed
+            re.compile(re.escape(origin).replace(r"\*", ".*").encode(), re.IGNORECASE) for origin in allowed
         )
 
     def preflight(self, method: str, fields: Mapping[bytes, bytes]) -> Headers | None:

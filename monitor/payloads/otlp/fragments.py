@@ -210,16 +210,16 @@ def _log_record(record: schema.LogRecord, trace_id: str, around: _Around, plausi
     flags = set(around.flags)
     if repaired:
         flags.add(TIME_REPAIRED)
-    found = attributes(record.attributes, flags)
-    named = found.get("event.name")
+    fields = attributes(record.attributes, flags)
+    event_name = fields.get("event.name")
     return LogRecord(
         trace_id=trace_id,
         span_id=_span_id(record.span_id),
         event=Event(
             # The attribute came first; the field of its own is of OTLP 1.5.
-            name=text(record.event_name, flags) or (named if isinstance(named, str) else ""),
+            name=text(record.event_name, flags) or (event_name if isinstance(event_name, str) else ""),
             time_ns=time_ns,
-            attributes=found,
+            attributes=fields,
             body=value(record.body, flags),
             is_log=True,
         ),

@@ -11,8 +11,9 @@ from monitor.payloads.otlp.schema import LogRecord, Span
 
 TIME_REPAIRED = "time_repaired"
 
-_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
-_AHEAD = timedelta(days=1)
+EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+"""No telemetry is older; a time before it was never set."""
+AHEAD = timedelta(days=1)
 """How far a sender's clock may run ahead of ours."""
 
 
@@ -48,7 +49,7 @@ class Plausible:
 
     def __init__(self, spans: Sequence[Span], *, received_at: datetime) -> None:
         self._received = nanoseconds(received_at)
-        self._earliest, self._latest = nanoseconds(_EARLIEST), nanoseconds(received_at + _AHEAD)
+        self._earliest, self._latest = nanoseconds(EARLIEST), nanoseconds(received_at + AHEAD)
         self._by_parent: dict[bytes, _Range] = {}
         self._whole: _Range | None = None
         self._gather(spans)

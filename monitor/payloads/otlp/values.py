@@ -38,6 +38,6 @@ _READ: Mapping[str, Callable[[AnyValue, set[str]], AttributeValue]] = {
     "int_value": lambda any_value, _: any_value.int_value,
     "double_value": lambda any_value, _: any_value.double_value,
     "bytes_value": lambda any_value, _: any_value.bytes_value,
-    "array_value": lambda any_value, flags: tuple(value(one, flags) for one in any_value.array_value.values),
+    "array_value": lambda any_value, flags: tuple(value(entry, flags) for entry in any_value.array_value.values),
     "kvlist_value": lambda any_value, flags: attributes(any_value.kvlist_value.values, flags),
 }

@@ -46,7 +46,7 @@ class _Open:
     def answer(self) -> str:
         return "\n\n".join(text for text in self.texts if text)
 
-    def said(self) -> Iterator[Message]:
+    def messages(self) -> Iterator[Message]:
         if self.question:
             yield Message(role="user", content=self.question)
         if self.answer():
@@ -70,7 +70,7 @@ def _exchanges(messages: Sequence[Spoken]) -> Iterator[Exchange]:
         role, content = _read(message)
         if role == "user":
             yield from current.exchange(history)
-            history += current.said()
+            history += current.messages()
             current = _Open(question=content)
         elif role == "assistant":
             current.at = at

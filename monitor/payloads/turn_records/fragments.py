@@ -26,14 +26,12 @@ from monitor.errors import MalformedPayload
 from monitor.extract.failure import class_name
 from monitor.model.spans import Decoded, Fragment
 from monitor.model.turns import Citation, Message, Turn, turn_id
-from monitor.payloads.otlp.times import TIME_REPAIRED
+from monitor.payloads.otlp.times import AHEAD, EARLIEST, TIME_REPAIRED
 from monitor.payloads.turn_records.conversation import Exchange, exchanges
 from monitor.payloads.turn_records.readable_json import readable
-from monitor.payloads.turn_records.record import Conversation, Line, citations_of, parsed
+from monitor.payloads.turn_records.record import Conversation, Line, citations_of, parse
 
 _STEP = timedelta(milliseconds=1)
-_EARLIEST, _AHEAD = datetime(2000, 1, 1, tzinfo=UTC), timedelta(days=1)
-"""As for spans: a turn is never dated 1970 or next year, where nobody looks at its window."""
 _LARGEST_COUNT = 2**31 - 1
 _TRACE_ID, _SPAN_ID = re.compile(r"[0-9a-f]{32}"), re.compile(r"[0-9a-f]{16}")
 
@@ -54,17 +52,17 @@ def turn_fragment(record: bytes, *, origin: str, app: str, received_at: datetime
         MalformedPayload: not JSON, or none of the shapes; the message names keys, never values.
     """
     text = readable(record)
-    found = parsed(text.tree)
-    count = len(exchanges(found)) if isinstance(found, Conversation) else 1
+    shape = parse(text.tree)
+    count = len(exchanges(shape)) if isinstance(shape, Conversation) else 1
     if not count:
         raise MalformedPayload("messages: no question that was answered, so no turn", reason="no_turn")
-    known = found.turn_id is not None
-    envelope = {"origin": "" if known else origin, "app": app, "record": orjson.Fragment(text.record)}
+    is_named = shape.turn_id is not None
+    envelope = {"origin": "" if is_named else origin, "app": app, "record": orjson.Fragment(text.record)}
     payload = orjson.dumps({**envelope, "repaired": True} if text.repaired else envelope)
     digest = hashlib.blake2b(payload, digest_size=16).digest()
-    started, _ = _started(found, received_at)
+    started, _ = _started(shape, received_at)
     return Fragment(
-        trace_id=_trace_id(found, app) or digest.hex(),
+        trace_id=_trace_id(shape, app) or digest.hex(),
         signal="turns",
         payload=payload,
         count=count,
@@ -74,23 +72,23 @@ def turn_fragment(record: bytes, *, origin: str, app: str, received_at: datetime
 
 
 def decode_turns(stored: Fragment) -> Decoded:
-    """Return the turns of a fragment made by `fragment`; `user_id` is still as the record has it."""
+    """Return the turns of a fragment that `turn_fragment` returned; `user_id` is still as the record has it."""
     try:
         envelope = orjson.loads(stored.payload)
-        found, app = parsed(envelope["record"]), envelope["app"]
+        record, app = parse(envelope["record"]), envelope["app"]
     except (orjson.JSONDecodeError, MalformedPayload, TypeError, KeyError):
         return Decoded(unread={"unreadable": stored.count})
     around = _Around(
         trace_id=stored.trace_id,
-        app=found.app or app,
+        app=record.app or app,
         received_at=stored.received_at,
         flags=frozenset({"text_repaired"}) if envelope.get("repaired") else frozenset(),
     )
-    if isinstance(found, Line):
-        return Decoded(turns=(_from_line(found, around),))
-    answered = exchanges(found)
+    if isinstance(record, Line):
+        return Decoded(turns=(_from_line(record, around),))
+    answered = exchanges(record)
     last = len(answered) - 1
-    turns = tuple(_from_exchange(found, one, around, last=i == last) for i, one in enumerate(answered))
+    turns = tuple(_from_exchange(record, exchange, around, last=i == last) for i, exchange in enumerate(answered))
     return Decoded(turns=turns)
 
 
@@ -105,12 +103,12 @@ class _Around:
 
 
 def _from_line(line: Line, around: _Around) -> Turn:
-    kept = _own_ids(line)
+    own_ids = _own_ids(line)
     started, repaired = _started(line, around.received_at)
     return _turn(
         line,
         around,
-        span_id=kept[1] if kept else f"{0:016x}",
+        span_id=own_ids[1] if own_ids else f"{0:016x}",
         started=started,
         ended=started if repaired else max(started, _utc(line.ended_at) or started),
         flags=frozenset(line.flags) | _time_flags(repaired=repaired),
@@ -122,27 +120,27 @@ def _from_line(line: Line, around: _Around) -> Turn:
     )
 
 
-def _from_exchange(found: Conversation, one: Exchange, around: _Around, *, last: bool) -> Turn:
-    started, repaired = _started(found, around.received_at)
+def _from_exchange(record: Conversation, exchange: Exchange, around: _Around, *, last: bool) -> Turn:
+    started, repaired = _started(record, around.received_at)
     # Turns of one conversation keep their order even though the record has a single time.
-    started += one.at * _STEP
+    started += exchange.at * _STEP
     return _turn(
-        found,
+        record,
         around,
-        span_id=f"{one.at:016x}",
+        span_id=f"{exchange.at:016x}",
         started=started,
         ended=started,
-        flags=frozenset(found.flags) | _time_flags(repaired=repaired),
-        query=one.query,
-        history=(*found.history, *one.history),
-        citations=one.citations,
-        response=one.response,
+        flags=frozenset(record.flags) | _time_flags(repaired=repaired),
+        query=exchange.query,
+        history=(*record.history, *exchange.history),
+        citations=exchange.citations,
+        response=exchange.response,
         last=last,
     )
 
 
 def _turn(
-    found: _Record,
+    record: _Record,
     around: _Around,
     *,
     span_id: str,
@@ -161,54 +159,55 @@ def _turn(
         trace_id=around.trace_id,
         span_id=span_id,
         app=around.app,
-        environment=found.environment,
-        release=found.release,
-        session_id=found.session_id,
-        user_id=found.user_id,
+        environment=record.environment,
+        release=record.release,
+        session_id=record.session_id,
+        user_id=record.user_id,
         query=query,
         history=tuple(history),
-        retrieval_queries=found.retrieval_queries if last else (),
+        retrieval_queries=record.retrieval_queries if last else (),
         citations=citations,
         response=response,
-        ground_truth=found.ground_truth if last else None,
-        relevant_ids=found.relevant_ids if last else None,
-        model=found.model,
-        input_tokens=_count(found.tokens.input) if last else None,
-        output_tokens=_count(found.tokens.output) if last else None,
+        ground_truth=record.ground_truth if last else None,
+        relevant_ids=record.relevant_ids if last else None,
+        model=record.model,
+        input_tokens=_count(record.tokens.input) if last else None,
+        output_tokens=_count(record.tokens.output) if last else None,
         # An error is a short class wherever it is shown; what else stands there may be a message with user text.
-        error=(class_name(found.error) or "error") if found.error and last else None,
-        streaming=found.streaming,
+        error=(class_name(record.error) or "error") if record.error and last else None,
+        streaming=record.streaming,
         started_at=started,
         ended_at=ended,
         dialect="import",
-        facets=dict(found.facets),
+        facets=dict(record.facets),
         flags=flags | around.flags,
     )
 
 
-def _own_ids(found: _Record) -> tuple[str, str] | None:
+def _own_ids(record: _Record) -> tuple[str, str] | None:
     """Return trace and span id of a turn that this program printed: its `turn_id` is made of them."""
-    trace, span = found.trace_id or "", found.span_id or ""
-    if isinstance(found, Conversation) or not (_TRACE_ID.fullmatch(trace) and _SPAN_ID.fullmatch(span)):
+    trace, span = record.trace_id or "", record.span_id or ""
+    if isinstance(record, Conversation) or not (_TRACE_ID.fullmatch(trace) and _SPAN_ID.fullmatch(span)):
         return None
-    return (trace, span) if turn_id(trace, span) == found.turn_id else None
+    return (trace, span) if turn_id(trace, span) == record.turn_id else None
 
 
-def _trace_id(found: _Record, app: str) -> str | None:
+def _trace_id(record: _Record, app: str) -> str | None:
     """Return the trace of a turn that has a name of its own; a later version of it replaces the earlier."""
-    if found.turn_id is None:
+    if record.turn_id is None:
         return None
-    kept = _own_ids(found)
-    name = orjson.dumps([found.app or app, found.turn_id])
-    return kept[0] if kept else hashlib.blake2b(name, digest_size=16).hexdigest()
+    own_ids = _own_ids(record)
+    name = orjson.dumps([record.app or app, record.turn_id])
+    return own_ids[0] if own_ids else hashlib.blake2b(name, digest_size=16).hexdigest()
 
 
-def _started(found: _Record, received_at: datetime) -> tuple[datetime, bool]:
-    """Return when the turn began, and whether the record says it in a way that cannot be."""
-    said = _utc(found.started_at)
-    if said is None or not _EARLIEST <= said <= received_at + _AHEAD:
-        return received_at, found.started_at is not None
-    return said, False
+def _started(record: _Record, received_at: datetime) -> tuple[datetime, bool]:
+    """Return when the turn began, and whether the record gives an impossible time."""
+    moment = _utc(record.started_at)
+    # As for spans: a turn is never dated 1970 or next year, where nobody looks at its window.
+    if moment is None or not EARLIEST <= moment <= received_at + AHEAD:
+        return received_at, record.started_at is not None
+    return moment, False
 
 
 def _time_flags(*, repaired: bool) -> frozenset[str]:

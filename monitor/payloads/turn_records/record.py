@@ -135,7 +135,7 @@ class _Cited(_Record):
     used: bool | None
 
 
-def parsed(tree: object) -> Line | Conversation:
+def parse(tree: object) -> Line | Conversation:
     """Return the record in a JSON value.
 
     Raises:
@@ -145,13 +145,13 @@ def parsed(tree: object) -> Line | Conversation:
         raise MalformedPayload(f"expected a JSON object, found {type(tree).__name__}", reason="not_object")
     shape = Conversation if tree.get("messages") else Line
     try:
-        found = shape.model_validate(tree)
+        record = shape.model_validate(tree)
     except ValidationError as error:
-        told = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False))
-        raise MalformedPayload(told, reason="wrong_shape") from None
-    if isinstance(found, Line) and found.query is None and found.response is None:
+        complaint = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False))
+        raise MalformedPayload(complaint, reason="wrong_shape") from None
+    if isinstance(record, Line) and record.query is None and record.response is None:
         raise MalformedPayload(_NO_TURN, reason="no_turn")
-    return found
+    return record
 
 
 def citations_of(value: object) -> tuple[Citation, ...] | None:
@@ -168,7 +168,7 @@ def citations_of(value: object) -> tuple[Citation, ...] | None:
     if isinstance(value, list):
         printed = [_printed(item) for item in value]
         if all(printed):
-            return tuple(one for one in printed if one is not None)
+            return tuple(citation for citation in printed if citation is not None)
     read = documents(value, trusted=True) if isinstance(value, list | dict) else None
     return read.citations if read is not None else ()
 

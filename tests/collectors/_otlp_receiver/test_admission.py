@@ -11,7 +11,7 @@ from monitor.errors import Overloaded
 
 
 class Visitors:
-    """Tasks that hold bytes until they are told to leave."""
+    """Tasks that reserve bytes until they may leave."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
@@ -36,7 +36,7 @@ class Visitors:
         await _settled()
 
     async def _visit(self, name: str, size: int) -> None:
-        async with self._admission.hold(size):
+        async with self._admission.reserve(size):
             self.inside.append(name)
             await self._leave[name].wait()
 
@@ -141,17 +141,17 @@ def test_size_that_becomes_known() -> None:
         entered: list[str] = []
 
         async def enter(name: str, size: int) -> None:
-            async with admission.hold(size):
+            async with admission.reserve(size):
                 entered.append(name)
 
-        async with admission.hold(100) as known:
+        async with admission.reserve(100) as resize:
             second = asyncio.create_task(enter("second", 60))
             await _settled()
             assert [] == entered
-            known(40)
+            resize(40)
             await second
             assert ["second"] == entered
-            known(120)
+            resize(120)
             third = asyncio.create_task(enter("third", 100))
             await _settled()
             assert ["second"] == entered

@@ -149,7 +149,7 @@ def test_renewed_certificate(
 
     Path(tls["key_file"]).write_text("nonsense")
     assert after == [serial(running.http.address), serial(running.grpc.address)]
-    assert 2 == caplog.text.count("the former ones stay in force")
+    assert 2 == caplog.text.count("the previous files stay in use")
     assert 200 == post(running, turn_pb, ssl.create_default_context(cafile=str(authority.ca_file)))
 
 

@@ -393,5 +393,5 @@ def test_fault_of_ours(turn_json: bytes, caplog: pytest.LogCaptureFixture) -> No
 
     status, body = asyncio.run(scenario())
     assert (500, 13) == (status, json.loads(body)["code"])
-    assert "a request met RuntimeError at" in caplog.text
+    assert "an internal error: RuntimeError at" in caplog.text
     assert "secret" not in caplog.text + body.decode()
