@@ -9,7 +9,7 @@
     │   ├── RateLimited        the judge asks for a pause
     │   ├── TimedOut           the judge did not answer within its deadline
     │   ├── Unusable           the judge refuses everybody until a person acts: key, permission, model, quota
-    │   └── Paused             not tried: an earlier failure, told then, asked for a pause
+    │   └── Paused             not tried: an earlier failure, reported then, asked for a pause
     └── Permanent              the same input will always fail
         ├── MalformedPayload   bytes that are not what they claim to be
         ├── UnreadableReply    a judge's reply that holds no verdict
@@ -118,7 +118,7 @@ class Unusable(Retryable):
 
 
 class Paused(Retryable):
-    """Nothing was tried: an earlier failure asked for a pause that is not over. It was told then; this is no news."""
+    """Nothing was tried: an earlier failure asked for a pause that is not over. It was reported then."""
 
 
 class Permanent(MonitorError):  # noqa: N818 -- as Retryable
