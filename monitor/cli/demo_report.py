@@ -1,4 +1,4 @@
-"""What the demo found, for a person: lines for the terminal and a page with the picture."""
+"""What came out of the demo, for a person: lines for the terminal and a page with the picture."""
 
 from __future__ import annotations
 
@@ -15,55 +15,58 @@ from monitor.statistics.rates import wilson_rate
 _POINT = timedelta(hours=6)
 
 
-def lines(found: Demonstration) -> tuple[str, ...]:
+def lines(demo: Demonstration) -> tuple[str, ...]:
     """Return the report, a paragraph's line at a time."""
-    firing = next((a for a in found.alerts if a.firing_at), None)
-    what = f"{found.metric} (a lexical proxy, not a model's judgement)" if found.proxy else found.metric
-    told = [
-        f"Judged {found.judged} of {found.before.turns + found.after.turns} turns for {what}.",
-        _period("Before the release", found.before),
-        _period("After it", found.after),
+    firing = next((a for a in demo.alerts if a.firing_at), None)
+    what = f"{demo.metric} (a lexical proxy, not a model's judgement)" if demo.proxy else demo.metric
+    report = [
+        f"Judged {demo.judged} of {demo.before.turns + demo.after.turns} turns for {what}.",
+        _period("Before the release", demo.before),
+        _period("After it", demo.after),
     ]
     if firing is None:
-        told.append("No alert fired.")
+        report.append("No alert fired.")
     else:
         began, fired = firing.regression.began_at, firing.regression.detected_at
-        waited = (fired - found.scenario.released_at) / timedelta(hours=1)
+        waited = (fired - demo.scenario.released_at) / timedelta(hours=1)
         side = "after" if waited >= 0 else "before"
-        told += [
-            f"Release 2.0.0 went out {instant(found.scenario.released_at)}.",
+        report += [
+            f"Release 2.0.0 went out {instant(demo.scenario.released_at)}.",
             f"The regression began {instant(began)}.",
             f"The alert fired {instant(fired)}, {abs(waited):.0f} h {side} the release.",
             explanation(firing),
         ]
-    told += ["The worst turns after it:", *(f"  {line}" for line in _worst(found) or ["none was called a defect"])]
-    hit, alarm, missed, passed = found.agreement
-    told.append(
+    report += [
+        "The worst turns after it:",
+        *(f"  {line}" for line in _worst(demo) or ["none was called a defect"]),
+    ]
+    hit, alarm, missed, passed = demo.agreement
+    report.append(
         f"Against the truth, turn by turn: {hit} of {hit + missed} defects found, "
         f"{alarm} of {alarm + passed} good answers called defects."
     )
-    if found.proxy:
-        told.append(f"A judge model (groundedness and relevance) would have cost about ${found.cost_usd:.2f}.")
+    if demo.proxy:
+        report.append(f"A judge model (groundedness and relevance) would have cost about ${demo.cost_usd:.2f}.")
     else:
-        told.append(f"The judge model cost ${found.cost_usd:.2f}.")
-    return tuple(told)
+        report.append(f"The judge model cost ${demo.cost_usd:.2f}.")
+    return tuple(report)
 
 
-def page(found: Demonstration) -> str:
+def page(demo: Demonstration) -> str:
     """Return an HTML page with the trend, its interval, the truth, the release and the alerts."""
-    title = f"Defect rate by {found.metric}"
-    marks = [Mark(at=found.scenario.released_at, kind="release", label="release 2.0.0")]
-    for alert in found.alerts:
+    title = f"Defect rate by {demo.metric}"
+    marks = [Mark(at=demo.scenario.released_at, kind="release", label="release 2.0.0")]
+    for alert in demo.alerts:
         if alert.firing_at:
             regression = alert.regression
             marks.append(Mark(at=regression.began_at, kind="onset", label="regression began"))
             marks.append(Mark(at=regression.detected_at, kind="alert", label="alert fired"))
             if regression.recovered_at:
                 marks.append(Mark(at=regression.recovered_at, kind="recovered", label="recovered"))
-    points = _points(found)
+    points = _points(demo)
     svg = trend_svg(points, marks, title=title) if points else "<p>No turn was judged.</p>"
-    heads = [headline(alert) for alert in found.alerts if alert.firing_at]
-    paragraphs = "".join(f"<p>{escape(line)}</p>" for line in (*heads, *lines(found)))
+    heads = [headline(alert) for alert in demo.alerts if alert.firing_at]
+    paragraphs = "".join(f"<p>{escape(line)}</p>" for line in (*heads, *lines(demo)))
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
         "<style>body{font-family:system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#111827}"
@@ -89,21 +92,21 @@ def _period(name: str, period: Period) -> str:
     )
 
 
-def _worst(found: Demonstration) -> Sequence[str]:
+def _worst(demo: Demonstration) -> Sequence[str]:
     return [
         f"{w.turn.turn_id}  score {w.verdict.finding.score or 0:.2f}  {'invented' if w.true_defect else 'true'}  "
         f"{short(w.turn.query)} -> {short(w.turn.response)}"
-        for w in found.worst
+        for w in demo.worst
     ]
 
 
-def _points(found: Demonstration) -> Sequence[Point]:
+def _points(demo: Demonstration) -> Sequence[Point]:
     points = []
-    for row in trend_rows(found.rollups, by=_POINT):
+    for row in trend_rows(demo.rollups, by=_POINT):
         rate = wilson_rate(row.sums)
-        if rate is None or row.metric != found.metric:
+        if rate is None or row.metric != demo.metric:
             continue
-        true = [bad for turn_id, bad in found.truths.items() if row.start <= found.starts[turn_id] < row.end]
+        true = [bad for turn_id, bad in demo.truths.items() if row.start <= demo.starts[turn_id] < row.end]
         points.append(
             Point(
                 start=row.start,

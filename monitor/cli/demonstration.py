@@ -1,8 +1,8 @@
 """The main job on real input: a RAG chat app with a bad release, watched by the monitor over loopback.
 
 The app is a process of its own and exports with the stock OTLP exporter; its traffic has event times in the past, and
-the monitor's clock follows them. The app writes down which answers it invented, so that the estimate can be held
-against the truth.
+the monitor's clock follows them. The app writes down which answers it invented, so that the estimate can be compared
+with the truth.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worst:
-    """One of the worst turns."""
+class JudgedTurn:
+    """A turn with its verdict and the truth about it."""
 
     turn: Turn
     verdict: Verdict
@@ -114,7 +114,7 @@ class Demonstration:
     after: Period
     alerts: tuple[Alert, ...]
     """Oldest first."""
-    worst: tuple[Worst, ...]
+    worst: tuple[JudgedTurn, ...]
     judged: int
     agreement: tuple[int, int, int, int]
     """Judged turns: defects found and true, found and not true, missed, rightly passed."""
@@ -240,15 +240,15 @@ async def _end_app(app: asyncio.subprocess.Process) -> None:
 
 
 def _conclude(parts: Parts, scenario: Scenario, truth_file: Path) -> Demonstration:
-    told = {(t["trace_id"], t["span_id"]): t for t in map(orjson.loads, truth_file.read_bytes().splitlines())}
+    truth_by_span = {(t["trace_id"], t["span_id"]): t for t in map(orjson.loads, truth_file.read_bytes().splitlines())}
     rollups = parts.store.rollups()
     counts: dict[bool, int] = {False: 0, True: 0}
     truths: dict[str, bool] = {}
     starts: dict[str, datetime] = {}
-    judged: list[Worst] = []
+    judged: list[JudgedTurn] = []
     cost = 0.0
     for turn in parts.store.turns():
-        truth = told[turn.trace_id, turn.span_id]
+        truth = truth_by_span[turn.trace_id, turn.span_id]
         counts[turn.started_at >= scenario.released_at] += 1
         starts[turn.turn_id] = turn.started_at
         if truth["outcome"] == "answered" and turn.citations:
@@ -256,7 +256,7 @@ def _conclude(parts: Parts, scenario: Scenario, truth_file: Path) -> Demonstrati
         for outcome in parts.store.outcomes(turn.turn_id):
             cost += outcome.exchange.cost_usd
             if isinstance(outcome, Verdict):
-                judged.append(Worst(turn=turn, verdict=outcome, true_defect=truth["defect"]))
+                judged.append(JudgedTurn(turn=turn, verdict=outcome, true_defect=truth["defect"]))
     bad = [w for w in judged if w.verdict.finding.defect and w.turn.started_at >= scenario.released_at]
     rubric = parts.rubrics[0]
     return Demonstration(
@@ -295,10 +295,10 @@ def _period(
     )
 
 
-def _agreement(judged: Sequence[Worst]) -> tuple[int, int, int, int]:
+def _agreement(judged: Sequence[JudgedTurn]) -> tuple[int, int, int, int]:
     pairs = [(w.verdict.finding.defect, w.true_defect) for w in judged]
-    found, alarm, missed, passed = (True, True), (True, False), (False, True), (False, False)
-    return pairs.count(found), pairs.count(alarm), pairs.count(missed), pairs.count(passed)
+    hit, alarm, missed, passed = (True, True), (True, False), (False, True), (False, False)
+    return pairs.count(hit), pairs.count(alarm), pairs.count(missed), pairs.count(passed)
 
 
 def _would_cost(settings: Settings, turns: Sequence[Turn]) -> float:

@@ -66,7 +66,7 @@ def canary(config: Path | None, place: str | None, language: str | None, limit: 
     The exit status is 1 when one does.
     """
     settings = settings_of(config, None)
-    judges = _asked(settings)
+    judges = _judges_of(settings)
     chosen = [
         canary
         for canary in canaries_.canaries()
@@ -102,13 +102,13 @@ def agree(file: Path, config: Path | None, name: str | None, limit: int | None, 
     settings = settings_of(config, None)
     labelled = read(file, now=utc_now(), limit=limit)
     metric = _metric(settings, name)
-    judges = _asked(settings) if metric.max_output_tokens else None
-    found = asyncio.run(_measured(labelled, metric, judges))
+    judges = _judges_of(settings) if metric.max_output_tokens else None
+    groups = asyncio.run(_measured(labelled, metric, judges))
     if form == "jsonl":
-        for part in found:
-            click.echo(orjson.dumps(judge_report.agreement_row(part)).decode())
+        for group in groups:
+            click.echo(orjson.dumps(judge_report.agreement_row(group)).decode())
     else:
-        Console(width=_WIDTH).print(judge_report.agreement_table(metric.rubric.metric, found))
+        Console(width=_WIDTH).print(judge_report.agreement_table(metric.rubric.metric, groups))
 
 
 @judge.command(epilog=examples("rag-monitor judge cost", "rag-monitor judge cost --since 2026-01-01"))
@@ -137,7 +137,7 @@ def cost(config: Path | None, store_url: str | None, since: str, form: str) -> N
         met = [
             (turn, frozenset(m.rubric.metric for m in metrics if unmet(turn, m.rubric) is None)) for turn in looked_at
         ]
-        found = forecast(metrics, met, price=price, seen=_seen(store, metrics, now))
+        calls = forecast(metrics, met, price=price, seen=_mean_output_tokens(store, metrics, now))
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         month = store.spend(since=day.replace(day=1), until=day + timedelta(days=1)).usd
         today = store.spend(since=day, until=day + timedelta(days=1)).usd
@@ -145,11 +145,11 @@ def cost(config: Path | None, store_url: str | None, since: str, form: str) -> N
     sampled = turns * settings.sample.rate
     sampled_a_day = sampled / days
     if form == "jsonl":
-        for part in found:
-            click.echo(orjson.dumps(judge_report.forecast_row(part, sampled_a_day)).decode())
+        for call in calls:
+            click.echo(orjson.dumps(judge_report.forecast_row(call, sampled_a_day)).decode())
         return
-    Console(width=_WIDTH).print(judge_report.forecast_table(found, sampled_a_day))
-    each = sum(part.usd for part in found)
+    Console(width=_WIDTH).print(judge_report.forecast_table(calls, sampled_a_day))
+    each = sum(call.usd for call in calls)
     click.echo(f"{turns} turns since {begin:%Y-%m-%d %H:%M} UTC, {settings.sample.rate:.0%} of them sampled")
     click.echo(f"predicted: ${each * sampled:.2f} for these, if none of them is judged yet")
     click.echo(
@@ -172,8 +172,8 @@ def second_opinions(config: Path | None, store_url: str | None, days: int, form:
     with open_store_of(config, store_url) as store:
         groups = summarize(store.second_opinions(since=utc_now() - timedelta(days=days)))
     if form == "jsonl":
-        for part in groups:
-            click.echo(orjson.dumps(judge_report.second_opinion_row(part)).decode())
+        for group in groups:
+            click.echo(orjson.dumps(judge_report.second_opinion_row(group)).decode())
     else:
         Console(width=_WIDTH).print(judge_report.second_opinion_table(groups))
 
@@ -214,21 +214,21 @@ def injections(config: Path | None, store_url: str | None, limit: int, form: str
 def _drawn(turns: Iterable[Turn]) -> tuple[int, Sequence[Turn]]:
     """Return how many turns there are, and some of them, drawn evenly: traffic by day differs from traffic by night."""
     chance = random.Random(0)  # noqa: S311 -- the same turns each time one asks
-    kept: list[Turn] = []
+    drawn: list[Turn] = []
     count = 0
     for count, turn in enumerate(turns, start=1):
-        if len(kept) < _LOOKED_AT:
-            kept.append(turn)
+        if len(drawn) < _LOOKED_AT:
+            drawn.append(turn)
         elif (place := chance.randrange(count)) < _LOOKED_AT:
-            kept[place] = turn
-    return count, kept
+            drawn[place] = turn
+    return count, drawn
 
 
 def _of(limit: float | None) -> str:
     return f" of ${limit:.2f}" if limit is not None else ""
 
 
-def _asked(settings: Settings) -> Judges:
+def _judges_of(settings: Settings) -> Judges:
     judges = build_judge(settings.judge)
     if judges is None:
         raise ConfigError("none has no model to try; set judge.kind: openai", where="judge.kind")
@@ -271,7 +271,7 @@ def _progress(what: str, total: int) -> Iterator[Callable[[], None]]:
         yield lambda: bar.advance(task)
 
 
-def _seen(store: SqlStore, metrics: Sequence[Metric], now: datetime) -> dict[str, float]:
+def _mean_output_tokens(store: SqlStore, metrics: Sequence[Metric], now: datetime) -> dict[str, float]:
     """Return the mean output tokens of verdicts by these rubrics in the last week."""
     rubrics = {metric.rubric.rubric_id for metric in metrics}
     tokens: Counter[str] = Counter()

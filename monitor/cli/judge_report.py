@@ -63,13 +63,13 @@ def agreement_row(part: Measured) -> dict[str, object]:
     }
 
 
-def agreement_table(metric: str, found: Sequence[Measured]) -> Table:
+def agreement_table(metric: str, groups: Sequence[Measured]) -> Table:
     """Return how a judge agrees with labels, with intervals."""
     table = Table(title=f"{metric} against labels, 95 % intervals", title_justify="left")
     columns = ("turns", "scored", "unscored", "defects found", "passed rightly", "found are true", "kappa", "AUC")
     for column in columns:
         table.add_column(column, justify="left" if column == "turns" else "right", no_wrap=True)
-    for part in found:
+    for part in groups:
         a = part.agreement
         add_row(
             table,
@@ -106,13 +106,13 @@ def second_opinion_row(part: SecondOpinionSummary) -> dict[str, object]:
     }
 
 
-def second_opinion_table(found: Sequence[SecondOpinionSummary]) -> Table:
+def second_opinion_table(groups: Sequence[SecondOpinionSummary]) -> Table:
     """Return second opinions with intervals."""
     table = Table(title="Second opinions against first verdicts, 95 % intervals", title_justify="left")
     columns = ("what", "metric", "judged by", "turns", "agree on defects", "kappa", "shift of the score")
     for column in columns:
         table.add_column(column, justify="left" if column in columns[:3] else "right", no_wrap=True)
-    for part in found:
+    for part in groups:
         add_row(
             table,
             "asked again at once" if part.kind is SecondOpinionKind.REPEAT else "another model answers",
@@ -138,12 +138,12 @@ def forecast_row(part: Forecast, sampled_a_day: float) -> dict[str, object]:
     }
 
 
-def forecast_table(found: Sequence[Forecast], sampled_a_day: float) -> Table:
+def forecast_table(calls: Sequence[Forecast], sampled_a_day: float) -> Table:
     """Return what calls cost, per sampled turn and a day."""
     table = Table(title="Predicted cost, per sampled turn", title_justify="left")
     for column in ("metrics", "calls", "input tokens", "output tokens", "$ per 1,000 turns", "$ a day"):
         table.add_column(column, justify="left" if column == "metrics" else "right")
-    for part in found:
+    for part in calls:
         table.add_row(
             ", ".join(part.metrics),
             f"{part.calls:.2f}",

@@ -186,8 +186,8 @@ def _paced(settings: EndpointSettings, where: str) -> PacedJudge:
 
 def build_prices(settings: EndpointSettings) -> Mapping[str, Price]:
     """Return the prices by model: the settings' above the known ones, which hold at OpenAI and Azure only."""
-    given = {model: Price(p.input, p.output, cached=p.cached) for model, p in settings.prices.items()}
-    return {**KNOWN, **given}
+    configured = {model: Price(p.input, p.output, cached=p.cached) for model, p in settings.prices.items()}
+    return {**KNOWN, **configured}
 
 
 def build_endpoint(settings: EndpointSettings, where: str) -> OpenAIJudge:
@@ -221,7 +221,7 @@ def build_metrics(
         ConfigError: a metric cannot be found, with a judge or without, or is measured twice.
     """
     named = named_metrics(settings, judge.name if judge else "", fence_key=fence_key, lexical=lexical)
-    metrics = tuple(metric for found in named.values() for metric in found)
+    metrics = tuple(metric for brought in named.values() for metric in brought)
     if judge:
         return metrics
     proxy = () if GroundednessProxy.rubric.metric in named else (GroundednessProxy(lexical),)
@@ -239,14 +239,14 @@ def named_metrics(
     named: dict[str, Sequence[Metric]] = {}
     sources: dict[str, str] = {}
     for i, name in enumerate(settings.metrics):
-        found = _metrics_of(name, f"metrics[{i}]", judge_name, fence_key, lexical)
-        for measured in (metric.rubric.metric for metric in found):
+        brought = _metrics_of(name, f"metrics[{i}]", judge_name, fence_key, lexical)
+        for measured in (metric.rubric.metric for metric in brought):
             if measured in sources:
                 raise ConfigError(
                     f"{measured} is measured by {sources[measured]!r} already; keep one", where=f"metrics[{i}]"
                 )
             sources[measured] = name
-        named[name] = found
+        named[name] = brought
     return named
 
 

@@ -54,7 +54,7 @@ class Schedule(AbstractAsyncContextManager["Schedule"]):
         self._holder = f"{socket.gethostname()}:{os.getpid()}"
         self._leading = False
         self._failing: dict[str, str] = {}
-        """Tick -> why it failed last; what stays the same is told once."""
+        """Tick -> why it failed last; what stays the same is logged once."""
         self._running: set[asyncio.Task[object]] = set()
         self._scheduler = AsyncIOScheduler(timezone=UTC)
 
@@ -88,12 +88,7 @@ class Schedule(AbstractAsyncContextManager["Schedule"]):
         self._scheduler.shutdown(wait=False)
         if self._leading:
             with suppress(StoreUnavailable):
-                await asyncio.to_thread(self._hold, self._clock(), timedelta(0))
-
-    @property
-    def leading(self) -> bool:
-        """Whether this process held the lease when it last looked."""
-        return self._leading
+                await asyncio.to_thread(self._take_lease, self._clock(), timedelta(0))
 
     async def _run(self, tick: Tick) -> None:
         if task := asyncio.current_task():
@@ -120,17 +115,17 @@ class Schedule(AbstractAsyncContextManager["Schedule"]):
             if self._failing.pop(tick.name, None):
                 log.info("%s tick: works again", tick.name)
 
-    def _failed(self, tick: Tick, reason: str, level: int, told: str) -> None:
+    def _failed(self, tick: Tick, reason: str, level: int, message: str) -> None:
         self._telemetry.failed(tick.name, reason=reason)
         if self._failing.get(tick.name) != reason:
             self._failing[tick.name] = reason
-            log.log(level, "%s tick: %s: %s", tick.name, reason, told)
+            log.log(level, "%s tick: %s: %s", tick.name, reason, message)
 
-    def _hold(self, now: datetime, ttl: timedelta) -> bool:
+    def _take_lease(self, now: datetime, ttl: timedelta) -> bool:
         return self._store.hold(_LEASE, self._holder, now=now, ttl=ttl)
 
     def _lead(self, now: datetime) -> bool:
-        leading = self._hold(now, _LEASE_TTL)
+        leading = self._take_lease(now, _LEASE_TTL)
         if leading != self._leading:
             log.info("scheduler lease %s", "gained" if leading else "lost")
             self._leading = leading

@@ -64,11 +64,11 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
 
     def problems(self) -> Mapping[str, str]:
         """Return what is wrong now, part -> reason in words; empty when the monitor can do its work."""
-        found = dict(self._trouble)
+        problems = dict(self._trouble)
         for name, health in self._sources.items():
             for problem, reason in health().items():
-                found[name if problem == name else f"{name}.{problem}"] = reason
-        return {part: _in_words(reason) for part, reason in found.items()}
+                problems[name if problem == name else f"{name}.{problem}"] = reason
+        return {part: _in_words(reason) for part, reason in problems.items()}
 
     def watch_intake(self, intake: Intake) -> None:
         """Export the intake's numbers and count its problems."""

@@ -136,11 +136,11 @@ class SecondOpinions:
         change = next((change for change in of_judge[:_MOST_A_DAY] if change.version == version), None)
         if change is None:
             self._met.add(version)
-        elif self._allowed() and await self._hold():
+        elif self._allowed() and await self._take_lease():
             await concurrently((self._anchor(of_turn) for of_turn in await self._anchors(change)), at_once=_AT_ONCE)
             self._met.add(version)
 
-    async def _hold(self) -> bool:
+    async def _take_lease(self) -> bool:
         """Return whether it is for this process to judge anchors: one process does, another when that one is gone."""
         return await asyncio.to_thread(
             self._store.hold, "anchors", self._worker, now=self._clock(), ttl=_ANCHORS_ARE_OURS
@@ -165,7 +165,7 @@ class SecondOpinions:
         turns, _ = await asyncio.to_thread(self._store.about, [verdict.job for verdict in verdicts])
         turn = turns.get(verdicts[0].job.turn_id)
         current = [v for v in verdicts if turn and v.job.content_hash == turn.content_hash()]
-        if turn is None or not current or not self._allowed() or not await self._hold():
+        if turn is None or not current or not self._allowed() or not await self._take_lease():
             return
         try:
             await self._ask_again(current, turn, SecondOpinionKind.ANCHOR)

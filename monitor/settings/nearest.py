@@ -9,10 +9,10 @@ _ALIKE = 0.7
 """Of `difflib`'s ratio; below it names differ by more than a slip."""
 
 
-def meant(name: str, known: Sequence[str]) -> str:
+def suggestion(name: str, known: Sequence[str]) -> str:
     """Return "; did you mean 'x'?" or "; known: x, y" when nothing is near, to end a message about `name` with.
 
-    >>> meant("groundednes", ["groundedness", "safety"])
+    >>> suggestion("groundednes", ["groundedness", "safety"])
     "; did you mean 'groundedness'?"
     """
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=_ALIKE)

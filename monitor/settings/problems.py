@@ -7,7 +7,7 @@ from typing import get_args
 
 from pydantic import BaseModel, ValidationError
 
-from monitor.settings.nearest import meant
+from monitor.settings.nearest import suggestion
 
 _EXPECTED = {
     "tuple_type": "expected a list",
@@ -28,7 +28,7 @@ def problems(model: type[BaseModel], error: ValidationError) -> tuple[tuple[str,
         path = problem["loc"]
         message = _EXPECTED.get(problem["type"], problem["msg"].removeprefix("Value error, "))
         if problem["type"] == "extra_forbidden" and (known := _keys(model, path[:-1])):
-            message = f"unknown key{meant(str(path[-1]), known)}"
+            message = f"unknown key{suggestion(str(path[-1]), known)}"
         wrong.append((".".join(map(str, path)) or "settings", message))
     return tuple(wrong)
 
@@ -39,11 +39,11 @@ def _keys(model: type[BaseModel], path: Sequence[int | str]) -> tuple[str, ...]:
     for step in path:
         fields = [section.model_fields[str(step)] for section in sections if str(step) in section.model_fields]
         if fields:
-            sections = [found for field in fields for found in _sections(field.annotation)]
+            sections = [section for field in fields for section in _sections(field.annotation)]
     return tuple(dict.fromkeys(name for section in sections for name in section.model_fields))
 
 
 def _sections(annotation: object) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [found for argument in get_args(annotation) for found in _sections(argument)]
+    return [section for argument in get_args(annotation) for section in _sections(argument)]

@@ -20,7 +20,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from monitor.errors import ConfigError, StoreUnavailable
 from monitor.store.driver_errors import unavailable
-from monitor.store.fair_lock import Turnstile
+from monitor.store.fair_lock import FairLock
 from monitor.store.wal import LIMIT, WriteAheadLog
 
 _ALLOWED = "allowed: sqlite:///path/of/file.db and postgresql+psycopg://user:password@host:5432/database"
@@ -37,7 +37,7 @@ class Database:
         self.sqlite = parsed.get_backend_name() == "sqlite"
         self.place = parsed.database if self.sqlite else f"{parsed.host or 'local'}/{parsed.database}"
         self._patience = patience
-        self._turnstile = Turnstile()
+        self._write_lock = FairLock()
         self._file = Path(parsed.database or "") if self.sqlite else None
         self._log = WriteAheadLog(self._file) if self._file is not None else None
         try:
@@ -106,7 +106,7 @@ class Database:
         if not self.sqlite:
             yield
             return
-        with self._turnstile.passing(self._patience) as entered:
+        with self._write_lock.holding(self._patience) as entered:
             if not entered:
                 raise StoreUnavailable(
                     f"{doing}: {self.place}: locked by this process for {self._patience.total_seconds():g} s",

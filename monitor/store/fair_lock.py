@@ -9,21 +9,16 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 
-class Turnstile:
+class FairLock:
     """Lets one thread through at a time, first come first served; `threading.Lock` promises no order."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
-        self._gates: deque[threading.Lock] = deque()
-        self._held = False
-
-    @property
-    def waiting(self) -> int:
-        """Threads that queue right now."""
-        return len(self._gates)
+        self._queue: deque[threading.Lock] = deque()
+        self._locked = False
 
     @contextmanager
-    def passing(self, patience: timedelta) -> Iterator[bool]:
+    def holding(self, patience: timedelta) -> Iterator[bool]:
         """Enter, and leave at the end; yields False, not entered, when `patience` ran out first."""
         entered = self._enter(patience.total_seconds())
         try:
@@ -34,24 +29,24 @@ class Turnstile:
 
     def _enter(self, seconds: float) -> bool:
         with self._mutex:
-            if not self._held:
-                self._held = True
+            if not self._locked:
+                self._locked = True
                 return True
-            gate = threading.Lock()
-            gate.acquire()
-            self._gates.append(gate)
-        if gate.acquire(timeout=seconds):
+            turn = threading.Lock()
+            turn.acquire()
+            self._queue.append(turn)
+        if turn.acquire(timeout=seconds):
             return True
         with self._mutex:
-            if gate in self._gates:
-                self._gates.remove(gate)
+            if turn in self._queue:
+                self._queue.remove(turn)
                 return False
             # The holder left between the timeout and here, and has already handed on.
             return True
 
     def _leave(self) -> None:
         with self._mutex:
-            if self._gates:
-                self._gates.popleft().release()
+            if self._queue:
+                self._queue.popleft().release()
             else:
-                self._held = False
+                self._locked = False

@@ -20,7 +20,7 @@ from monitor.judging.prompt.marked_yaml import MarkedYaml, load
 from monitor.judging.prompt.schema import Schema
 from monitor.judging.prompt.template import Fields, Template, parse
 from monitor.model.turns import ChatMessage
-from monitor.settings.nearest import meant
+from monitor.settings.nearest import suggestion
 
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)---[ \t]*\n", re.DOTALL)
 _PART = re.compile(r"(?m)^\[(system|user)\][ \t]*\n")
@@ -77,7 +77,7 @@ def meant_by(name: str, known: Sequence[str]) -> str:
     """
     former = name.removeprefix("seed_") if name.startswith("seed_") else ""
     present = former if former.startswith("spring_") else f"published_{former}"
-    return f"; it is called {present!r} now" if present in shipped() else meant(name, known)
+    return f"; it is called {present!r} now" if present in shipped() else suggestion(name, known)
 
 
 def locate(name: str) -> Path:

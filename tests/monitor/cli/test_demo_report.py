@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 from judged_turn import ASKED_AT, judged_turn
 
 from monitor.cli.demo_report import lines, page
-from monitor.cli.demonstration import Demonstration, Period, Scenario, Worst
+from monitor.cli.demonstration import Demonstration, JudgedTurn, Period, Scenario
 from monitor.model.trends import Alert, AlertState, Regression, Rollup, Series, Sums
 from monitor.model.turns import Exchange, Finding, Job, Verdict
 from monitor.statistics.rates import Rate
@@ -52,12 +52,12 @@ def alert() -> Alert:
     )
 
 
-def worst(score: float | None) -> Worst:
+def worst(score: float | None) -> JudgedTurn:
     """A turn that was called a defect."""
     job = Job(turn_id="t", content_hash="c", metric="groundedness_proxy", rubric_id="r1", probability=0.5)
     finding = Finding(score=score, defect=True)
     verdict = Verdict(job=job, finding=finding, exchange=Exchange(), judged_at=RELEASED)
-    return Worst(turn=judged_turn(query=QUESTION), verdict=verdict, true_defect=True)
+    return JudgedTurn(turn=judged_turn(query=QUESTION), verdict=verdict, true_defect=True)
 
 
 def rollup(hours: int, defects: int) -> Rollup:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.settings.nearest import meant
+from monitor.settings.nearest import suggestion
 
 
 @pytest.mark.parametrize(
@@ -16,4 +16,4 @@ from monitor.settings.nearest import meant
 )
 def test_meant(name: str, known: tuple[str, ...], told: str) -> None:
     """A slip finds its name; where nothing is near, all are listed."""
-    assert told == meant(name, known)
+    assert told == suggestion(name, known)

@@ -7,24 +7,24 @@ from datetime import timedelta
 
 from deadline import wait_until
 
-from monitor.store.fair_lock import Turnstile
+from monitor.store.fair_lock import FairLock
 
 LONG = timedelta(seconds=10)
 
 
 def test_in_order_of_arrival() -> None:
     """Threads pass in the order in which they came."""
-    turnstile, passed = Turnstile(), []
+    lock, passed = FairLock(), []
 
     def go_through(number: int) -> None:
-        with turnstile.passing(LONG) as entered:
+        with lock.holding(LONG) as entered:
             passed.append((number, entered))
 
     threads = [threading.Thread(target=go_through, args=(number,)) for number in range(8)]
-    with turnstile.passing(LONG):
+    with lock.holding(LONG):
         for number, thread in enumerate(threads):
             thread.start()
-            wait_until(lambda: turnstile.waiting == number + 1, "the thread to queue", seconds=5)  # noqa: B023 -- in turn
+            wait_until(lambda: len(lock._queue) == number + 1, "the thread to queue", seconds=5)  # noqa: B023, SLF001 -- in turn; nobody else may look
     for thread in threads:
         thread.join()
     assert [(number, True) for number in range(8)] == passed
@@ -32,29 +32,29 @@ def test_in_order_of_arrival() -> None:
 
 def test_out_of_patience() -> None:
     """Who waits longer than their patience is told so, and holds up nobody behind them."""
-    turnstile = Turnstile()
-    with turnstile.passing(LONG), turnstile.passing(timedelta(milliseconds=10)) as entered:
+    lock = FairLock()
+    with lock.holding(LONG), lock.holding(timedelta(milliseconds=10)) as entered:
         assert entered is False
-    with turnstile.passing(timedelta(0)) as entered:
+    with lock.holding(timedelta(0)) as entered:
         assert entered is True
 
 
 def test_left_by_exception() -> None:
     """Who leaves by an exception has left."""
-    turnstile = Turnstile()
-    with suppress(KeyError), turnstile.passing(LONG):
+    lock = FairLock()
+    with suppress(KeyError), lock.holding(LONG):
         {}["missing"]
-    with turnstile.passing(timedelta(0)) as entered:
+    with lock.holding(timedelta(0)) as entered:
         assert entered is True
 
 
 def test_one_at_a_time() -> None:
     """However many and however impatient, never are two through at once, and in the end it is free."""
-    turnstile, inside, seen = Turnstile(), [0], []
+    lock, inside, seen = FairLock(), [0], []
 
     def go_through(number: int) -> None:
         for _ in range(50):
-            with turnstile.passing(timedelta(microseconds=number * 200)) as entered:
+            with lock.holding(timedelta(microseconds=number * 200)) as entered:
                 if entered:
                     inside[0] += 1
                     seen.append(inside[0])
@@ -63,5 +63,5 @@ def test_one_at_a_time() -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(go_through, range(8)))
     assert {1} == set(seen)
-    with turnstile.passing(timedelta(0)) as entered:
+    with lock.holding(timedelta(0)) as entered:
         assert entered is True
