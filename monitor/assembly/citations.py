@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from monitor.assembly.prompt_documents import quoted_documents
+from monitor.assembly.prompt_patterns import PromptPatterns
 from monitor.assembly.prompt_question import flat, occurs, passages, shown, templated
 from monitor.assembly.tree import WRAPPERS, Node
 from monitor.extract.documents import ranked
@@ -23,14 +24,14 @@ _SEARCHING = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cited:
+class TurnCitations:
     """A turn's documents in rank order; None when no retrieval was seen, () when it found nothing."""
 
     citations: tuple[Citation, ...] | None
     flags: frozenset[str] = frozenset()
 
 
-def retrieved(nodes: Sequence[Node]) -> tuple[Citation, ...] | None:
+def retrieved_documents(nodes: Sequence[Node]) -> tuple[Citation, ...] | None:
     """Return the documents of the first of these that lists any, in order of preference.
 
     Rerankers (what they kept), outermost retrievals, tool results of that shape, chains that were handed documents,
@@ -39,20 +40,20 @@ def retrieved(nodes: Sequence[Node]) -> tuple[Citation, ...] | None:
     """
     outer = _outermost(nodes, _RETRIEVING)
     kept = _narrowed([node.step for node in outer if node.step and node.role is Role.RERANK])
-    found = _together(node.step for node in outer if node.step and node.role is Role.RETRIEVAL)
-    if found and not any(citation.id or citation.content for citation in found):
-        found = _told_elsewhere(found, nodes)
+    documents = _together(node.step for node in outer if node.step and node.role is Role.RETRIEVAL)
+    if documents and not any(citation.id or citation.content for citation in documents):
+        documents = _with_text_of_others(documents, nodes)
     if kept is not None:
-        return _completed(kept, found or ())
-    if found is None:
-        found = _of_role(nodes, Role.TOOL)
-    if found is None:
-        found = _handed(step for node in nodes if node.role in WRAPPERS and (step := node.step) is not None)
-    return _of_role(nodes, Role.DB) if found is None else found
+        return _completed(kept, documents or ())
+    if documents is None:
+        documents = _of_role(nodes, Role.TOOL)
+    if documents is None:
+        documents = _of_chains(step for node in nodes if node.role in WRAPPERS and (step := node.step) is not None)
+    return _of_role(nodes, Role.DB) if documents is None else documents
 
 
-def _told_elsewhere(nameless: Sequence[Citation], nodes: Sequence[Node]) -> tuple[Citation, ...] | None:
-    """Documents of which only the number is told, with the text that a tool returned or a prompt was filled with."""
+def _with_text_of_others(nameless: Sequence[Citation], nodes: Sequence[Node]) -> tuple[Citation, ...] | None:
+    """Documents of which only the number is known, with the text that a tool returned or a prompt was filled with."""
     steps = [step for node in nodes if node.role in {Role.TOOL, Role.LLM} and (step := node.step) is not None]
     text = next((step.shapeless for step in steps if step.shapeless and step.shapeless.strip()), None)
     if text is None:
@@ -60,27 +61,34 @@ def _told_elsewhere(nameless: Sequence[Citation], nodes: Sequence[Node]) -> tupl
     pieces = [piece.strip() for piece in _BLANK_LINES.split(text) if piece.strip()]
     if len(pieces) != len(nameless):
         return (Citation(content=text.strip()),)
-    return tuple(replace(one, content=piece) for one, piece in zip(nameless, pieces, strict=True))
+    return tuple(replace(citation, content=piece) for citation, piece in zip(nameless, pieces, strict=True))
 
 
-def cited(documents: tuple[Citation, ...] | None, messages: Sequence[Message] | None, *, cut: bool) -> Cited:
+def turn_citations(
+    documents: tuple[Citation, ...] | None,
+    messages: Sequence[Message] | None,
+    patterns: PromptPatterns,
+    *,
+    may_be_cut: bool,
+) -> TurnCitations:
     """Return the documents as the answering prompt shows them; without any, those that only the prompt holds.
 
     Documents that came as ids only get the text that the prompt quotes for them. `used` tells whether a document
-    stands in the prompt; it stays None for one that is not seen when the prompt may be `cut`, or was recorded without
-    any context, such as the bare question.
+    stands in the prompt; it stays None for one that is not seen when the prompt `may_be_cut`, or was recorded
+    without any context, such as the bare question.
     """
     if messages is None or not any(message.content for message in messages):
-        return Cited(citations=None if documents is None else ranked(documents))
+        return TurnCitations(citations=None if documents is None else ranked(documents))
     if documents is None:
-        quoted_only = quoted_documents(messages)
-        found = frozenset({"citations_from_prompt"}) if quoted_only else frozenset[str]()
-        return Cited(citations=quoted_only or None, flags=found)
+        quoted_only = quoted_documents(messages, patterns)
+        if not quoted_only:
+            return TurnCitations(citations=None)
+        return TurnCitations(citations=quoted_only, flags=frozenset({"citations_from_prompt"}))
     flags: set[str] = set()
     bare = [citation.id for citation in documents[:_QUOTED] if citation.id and not citation.content]
-    quoted = passages(messages, bare) if bare else {}
+    quoted = passages(messages, bare, patterns) if bare else {}
     prompt = shown(messages)
-    uncertain = cut or not templated(messages)
+    uncertain = may_be_cut or not templated(messages)
     complete = []
     for citation in documents:
         text = quoted.get(citation.id or "") if not citation.content else None
@@ -90,7 +98,7 @@ def cited(documents: tuple[Citation, ...] | None, messages: Sequence[Message] | 
             continue
         seen = _seen(citation, prompt)
         complete.append(replace(citation, used=None if not seen and uncertain else seen))
-    return Cited(citations=ranked(complete), flags=frozenset(flags))
+    return TurnCitations(citations=ranked(complete), flags=frozenset(flags))
 
 
 def _seen(citation: Citation, prompt: str) -> bool | None:
@@ -106,15 +114,15 @@ def _of_role(nodes: Sequence[Node], role: Role) -> tuple[Citation, ...] | None:
 def _outermost(nodes: Sequence[Node], roles: frozenset[Role]) -> list[Node]:
     """Nodes of these roles that have documents (or none of whose ancestors of these roles has), by start."""
     covered: dict[int, bool] = {}
-    found = []
+    outermost = []
     for node in nodes:
         above = covered.get(id(node.parent), False)
         step = node.step if node.role in roles else None
         lists = step is not None and step.documents is not None
         covered[id(node)] = above or lists
         if lists and not above:
-            found.append(node)
-    return sorted(found, key=lambda node: (node.start_ns, node.span_id))
+            outermost.append(node)
+    return sorted(outermost, key=lambda node: (node.start_ns, node.span_id))
 
 
 def _together(steps: Iterable[Step]) -> tuple[Citation, ...] | None:
@@ -160,8 +168,8 @@ def _narrowed(steps: Sequence[Step]) -> tuple[Citation, ...] | None:
     return kept
 
 
-def _completed(kept: Sequence[Citation], found: Sequence[Citation]) -> tuple[Citation, ...]:
-    known = {key: citation for citation in reversed(found) for key in (citation.content, citation.id) if key}
+def _completed(kept: Sequence[Citation], retrieved: Sequence[Citation]) -> tuple[Citation, ...]:
+    known = {key: citation for citation in reversed(retrieved) for key in (citation.content, citation.id) if key}
     complete = []
     for citation in kept:
         other = known.get(citation.id or "") or known.get(citation.content or "")
@@ -177,7 +185,7 @@ def _completed(kept: Sequence[Citation], found: Sequence[Citation]) -> tuple[Cit
     return tuple(complete)
 
 
-def _handed(steps: Iterable[Step]) -> tuple[Citation, ...] | None:
+def _of_chains(steps: Iterable[Step]) -> tuple[Citation, ...] | None:
     empty = None
     for step in steps:
         if step.documents:

@@ -43,21 +43,21 @@ def join(trace_id: str, decoded: Sequence[Decoded]) -> Trace:
     )
 
 
-def _fuller(one: Span, other: Span) -> Span:
-    return one if one == other else max(one, other, key=_fullness)
+def _fuller(known: Span, copy: Span) -> Span:
+    return known if known == copy else max(known, copy, key=_fullness)
 
 
 def _fullness(span: Span) -> tuple[bool, int, int, int, str]:
-    said = dump(span.attributes) + "".join(dump(event.attributes) for event in span.events)
-    rest = f"{span.start_ns} {span.parent_id} {span.name} {span.status_message} {said} {dump(span.resource)}"
-    return "time_repaired" not in span.flags, len(said), span.end_ns, span.status, rest
+    texts = dump(span.attributes) + "".join(dump(event.attributes) for event in span.events)
+    rest = f"{span.start_ns} {span.parent_id} {span.name} {span.status_message} {texts} {dump(span.resource)}"
+    return "time_repaired" not in span.flags, len(texts), span.end_ns, span.status, rest
 
 
 def _by_span(records: Iterable[LogRecord]) -> dict[str, list[LogRecord]]:
-    found: defaultdict[str, list[LogRecord]] = defaultdict(list)
+    by_span: defaultdict[str, list[LogRecord]] = defaultdict(list)
     for record in records:
-        found[record.span_id].append(record)
-    return found
+        by_span[record.span_id].append(record)
+    return by_span
 
 
 def _with_logs(span: Span, deliveries: Sequence[Sequence[LogRecord]]) -> Span:
@@ -82,10 +82,10 @@ def _once(deliveries: Sequence[Sequence[LogRecord]]) -> tuple[LogRecord, ...]:
     for key in sorted(distinct):
         instants[key[0]].append(key)
     keys: list[_Key] = []
-    for instant, held in sorted(instants.items()):
-        repeated = len({speaker for _, speaker, _ in held}) < len(held)
-        told = [list(dict.fromkeys(k for k, _ in delivery if k[0] == instant)) for delivery in ordered if repeated]
-        keys += min((one for one in told if len(one) == len(held)), default=held)
+    for instant, together in sorted(instants.items()):
+        repeated = len({speaker for _, speaker, _ in together}) < len(together)
+        orders = [list(dict.fromkeys(k for k, _ in delivery if k[0] == instant)) for delivery in ordered if repeated]
+        keys += min((order for order in orders if len(order) == len(together)), default=together)
     return tuple(distinct[key] for key in keys)
 
 

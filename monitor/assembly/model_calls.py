@@ -56,22 +56,22 @@ def calls(nodes: Sequence[Node]) -> tuple[Call, ...]:
         around[id(node)] = above
         if node.role is Role.LLM and above is not None:
             wrapped[id(above)] += 1
-    found = [(_call(node, around, wrapped), node) for node in models if not wrapped[id(node)]]
-    found.sort(key=lambda made: (made[0].span.start_ns, made[0].span.end_ns, made[0].span.span_id))
-    return tuple(_completed(found, around, wrapped))
+    innermost = [(_call(node, around, wrapped), node) for node in models if not wrapped[id(node)]]
+    innermost.sort(key=lambda pair: (pair[0].span.start_ns, pair[0].span.end_ns, pair[0].span.span_id))
+    return tuple(_completed(innermost, around, wrapped))
 
 
 def _completed(
-    found: Sequence[tuple[Call, Node]], around: dict[int, Node | None], wrapped: Counter[int]
+    innermost: Sequence[tuple[Call, Node]], around: dict[int, Node | None], wrapped: Counter[int]
 ) -> Iterator[Call]:
     """Yield the calls; one that wraps several which count no tokens counts for them, with the last.
 
     Agents' SDKs describe a generation and its steps, and put model and tokens on only one of them.
     """
-    over = {id(node): _over(node, around, wrapped) for _, node in found}
-    last = {id(wrapper): call for call, node in found if (wrapper := over[id(node)]) is not None}
-    counted = {id(over[id(node)]) for call, node in found if call.input_tokens is not None}
-    for call, node in found:
+    over = {id(node): _over(node, around, wrapped) for _, node in innermost}
+    last = {id(wrapper): call for call, node in innermost if (wrapper := over[id(node)]) is not None}
+    counted = {id(over[id(node)]) for call, node in innermost if call.input_tokens is not None}
+    for call, node in innermost:
         wrapper = over[id(node)]
         step = wrapper.step if wrapper is not None else None
         if step is None:
@@ -97,8 +97,8 @@ def _over(node: Node, around: dict[int, Node | None], wrapped: Counter[int]) -> 
     return above
 
 
-def answering(
-    found: Sequence[Call], *, response: str | None, contents: Sequence[str], searched: Sequence[tuple[str, int]]
+def answering_call(
+    calls: Sequence[Call], *, response: str | None, contents: Sequence[str], searched: Sequence[tuple[str, int]]
 ) -> Call | None:
     """Return the call whose text is the answer, None when none is.
 
@@ -110,7 +110,7 @@ def answering(
         last_search[flat(query)] = max(began, last_search.get(flat(query), began))
     able = [
         call
-        for call in found
+        for call in calls
         if call.output and not call.tool_calls and call.span.start_ns >= last_search.get(flat(call.output), 0)
     ]
     able = [call for at, call in enumerate(able) if not _judges(call, able[:at])]
@@ -118,11 +118,11 @@ def answering(
         return None
     if response is not None:
         whole = flat(response)
-        telling = (call for call in reversed(able) if (text := flat(call.output or "")) in whole or whole in text)
+        likely = (call for call in reversed(able) if (text := flat(call.output or "")) in whole or whole in text)
     else:
         latest = reversed(able[-_LOOKED_AT:])
-        telling = (call for call in latest if call.messages and _saw(call.messages, contents[:_LOOKED_AT]))
-    return next(telling, able[-1])
+        likely = (call for call in latest if call.messages and _saw(call.messages, contents[:_LOOKED_AT]))
+    return next(likely, able[-1])
 
 
 def _judges(call: Call, earlier: Sequence[Call]) -> bool:
@@ -131,8 +131,8 @@ def _judges(call: Call, earlier: Sequence[Call]) -> bool:
     if len(output) > _LONGEST_VERDICT or not call.messages:
         return False
     prompt = shown(call.messages)
-    said = (flat(one.output or "") for one in earlier[-_LOOKED_AT:])
-    return any(len(text) > max(_LONGEST_VERDICT, len(output)) and text in prompt for text in said)
+    texts = (flat(other.output or "") for other in earlier[-_LOOKED_AT:])
+    return any(len(text) > max(_LONGEST_VERDICT, len(output)) and text in prompt for text in texts)
 
 
 def _saw(messages: Sequence[Message], contents: Sequence[str]) -> bool:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from monitor.assembly.prompt_patterns import PromptPatterns
 from monitor.assembly.prompt_question import documents_part
 from monitor.extract.chain_io import returned
 from monitor.extract.documents import documents, ranked
@@ -36,14 +37,14 @@ _RULE = re.compile(r"\n-{3,}[ \t]*(?:\n|$)")
 _REMARK = re.compile(r"\s*[(\[<].{0,80}[)\]>]\s*", re.DOTALL)
 
 
-def quoted_documents(messages: Sequence[Message]) -> tuple[Citation, ...]:
+def quoted_documents(messages: Sequence[Message], patterns: PromptPatterns) -> tuple[Citation, ...]:
     """Return the documents that a prompt quotes, by rank; empty when none can be told apart from instructions."""
-    told = returned(messages)
-    if told is not None:
-        return tuple(replace(citation, used=True) for citation in told)
+    from_tools = returned(messages)
+    if from_tools is not None:
+        return tuple(replace(citation, used=True) for citation in from_tools)
     for message in reversed(messages):
         if message.role in {"user", "system"}:
-            block = _tagged(message.content) or _headed(message.content)
+            block = _tagged(message.content) or _headed(message.content, patterns)
             if block is not None:
                 return ranked(_split(block))
     return ()
@@ -58,14 +59,14 @@ def _tagged(text: str) -> str | None:
     return None
 
 
-def _headed(text: str) -> str | None:
+def _headed(text: str, patterns: PromptPatterns) -> str | None:
     heading = _HEADING.search(text)
     if heading is None:
         begins = _introduced(text)
-        return None if begins is None else _substantial(documents_part(text[begins:]))
+        return None if begins is None else _substantial(documents_part(text[begins:], patterns))
     body = text[heading.end() :]
     rule = _RULE.search(body) if heading[0].endswith("---") else None
-    return _substantial(body[: rule.start()] if rule else documents_part(body))
+    return _substantial(body[: rule.start()] if rule else documents_part(body, patterns))
 
 
 def _introduced(text: str) -> int | None:
@@ -73,8 +74,8 @@ def _introduced(text: str) -> int | None:
     at = 0
     for line in text.splitlines(keepends=True):
         at += len(line)
-        told = line.strip() if len(line) <= _LONGEST_LINE else ""
-        if told.endswith(":") and _POINTING.search(told) and _SUBJECT.search(told):
+        heading = line.strip() if len(line) <= _LONGEST_LINE else ""
+        if heading.endswith(":") and _POINTING.search(heading) and _SUBJECT.search(heading):
             return at
     at = 0
     for gap in _PARAGRAPH.finditer(text):
@@ -90,6 +91,6 @@ def _substantial(block: str) -> str | None:
 
 
 def _split(block: str) -> list[Citation]:
-    read = documents(block)
-    listed = read.citations if read is not None and read.citations else (Citation(content=block),)
-    return [replace(citation, used=True) for citation in listed]
+    listed = documents(block)
+    citations = listed.citations if listed is not None and listed.citations else (Citation(content=block),)
+    return [replace(citation, used=True) for citation in citations]

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from monitor.assembly.prompt_patterns import PromptPatterns
 from monitor.extract.chain_io import tidy
 from monitor.model.turns import Message
 
@@ -33,22 +34,6 @@ _TEMPLATE_WORDS = (
     "excerpt", "history", "conversation", "kontext", "following",
 )  # fmt: skip
 """One of these is in whatever `_TEMPLATE` finds."""
-_FIELD = re.compile(r"\[\[ ## (?:question|query|user_query|input) ## \]\]\s*(.*?)\s*(?=\n\[\[ ## |\Z)", re.DOTALL)
-_NEXT_SECTION = re.compile(
-    r"\n[ \t]*(?:(?:helpful|final|your|standalone|assistant(?:'s)?)?[ \t]*"
-    r"(?:answer|response|reply|question|antwort)\s*:"
-    r"|(?:context|documents?|sources?|passages?|chat history|conversation|history)\s*:|<\w|\[\[ ## |Respond with )",
-    re.IGNORECASE,
-)
-_AFTER_DOCUMENTS = re.compile(
-    r"\n[ \t]*(?:(?:helpful|final|your|standalone|assistant(?:'s)?)?[ \t]*"
-    r"(?:answer|response|reply|question|antwort)\s*:"
-    r"|(?:context|chat history|conversation|history|instructions?|rules|task|guidelines)\s*:"
-    r"|<\w|\[\[ ## |Respond with )",
-    re.IGNORECASE,
-)
-"""As above; but `Source:` and `Document:` introduce one of several documents."""
-_TASK = re.compile(r"\A\s*+Current Task:\s*+(.{1,20000}?)\n{1,2}This is the expect(?:ed)? criteria for", re.DOTALL)
 _INTRODUCED = re.compile(r"(?:answer|respond to|reply to)\b[^:\n]{0,60}:\s*(\S.*)", re.DOTALL | re.IGNORECASE)
 _REWRITING = re.compile(
     r"\bstand[- ]?alone (?:question|query)\b|\b(?:rephrase|reformulate|rewrite) the (?:\w+ ){0,3}(?:question|query)\b",
@@ -63,10 +48,10 @@ _HEAD = 80
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question; `cut` when it is only part of the message."""
+    """A question, and whether it is only part of the message."""
 
     text: str
-    cut: bool
+    is_part: bool
 
 
 def flat(text: str) -> str:
@@ -74,7 +59,9 @@ def flat(text: str) -> str:
     return " ".join(text.split())
 
 
-def question(message: str, *, contents: Sequence[str] = (), searched: Sequence[str] = ()) -> Question | None:
+def question(
+    message: str, patterns: PromptPatterns, *, contents: Sequence[str] = (), searched: Sequence[str] = ()
+) -> Question | None:
     """Return what the last message of a user asks, without template and documents; None when nothing is left.
 
     `contents` are texts of retrieved documents, `searched` the retrieval queries of the turn.
@@ -84,47 +71,42 @@ def question(message: str, *, contents: Sequence[str] = (), searched: Sequence[s
         return None
     holds_documents = any(content in whole for content in contents)
     template = holds_documents or bool(_TEMPLATE.search(whole))
-    found = _task(whole) or _tagged(whole) or _marked(whole, template=template)
-    if found is None and template:
-        found = next((query for query in searched if len(query) >= _SHORTEST and query in whole), None)
-    if found is None and template:
-        found = _first(whole)
-    if found is None and holds_documents:
-        found = _without(whole, contents)
-    if found is None:
-        return Question(whole, cut=False)
-    return Question(found, cut=found != whole) if found else None
+    text = _task(whole, patterns) or _tagged(whole, patterns) or _marked(whole, patterns, template=template)
+    if text is None and template:
+        text = next((query for query in searched if len(query) >= _SHORTEST and query in whole), None)
+    if text is None and template:
+        text = _first(whole)
+    if text is None and holds_documents:
+        text = _last_without(contents, whole)
+    if text is None:
+        return Question(whole, is_part=False)
+    return Question(text, is_part=text != whole) if text else None
 
 
 def _first(whole: str) -> str | None:
     """A question that stands before the context, as advisors append that to it."""
     heading = _TEMPLATE.search(whole)
-    told = whole[: heading.start() + 1].rpartition("\n")[0].strip() if heading else ""
-    return told if told.endswith("?") else None
+    before = whole[: heading.start() + 1].rpartition("\n")[0].strip() if heading else ""
+    return before if before.endswith("?") else None
 
 
-def _task(text: str) -> str | None:
-    """What CrewAI asks an agent: a task, which often introduces the question."""
-    task = _TASK.search(text)
+def _task(text: str, patterns: PromptPatterns) -> str | None:
+    """The task that a framework sets its agent, or the question that an app introduces in it."""
+    task = next((match for pattern in patterns.tasks if (match := pattern.search(text))), None)
     if task is None:
         return None
     introduced = _INTRODUCED.fullmatch(task[1].strip())
     return (introduced[1] if introduced else task[1]).strip() or None
 
 
-def up_to_question(text: str) -> str:
-    """Return what stands before the question or the next section of a prompt."""
-    return _before(text, _NEXT_SECTION)
-
-
-def documents_part(text: str) -> str:
+def documents_part(text: str, patterns: PromptPatterns) -> str:
     """Return what stands before the question or the instructions that follow the documents of a prompt."""
-    return _before(text, _AFTER_DOCUMENTS)
+    return _before(text, patterns.after_documents)
 
 
 def _before(text: str, section: re.Pattern[str]) -> str:
-    found = [match.start() for match in (_MARKER.search(text), section.search(text)) if match]
-    return text[: min(found)] if found else text
+    ends = [match.start() for match in (_MARKER.search(text), section.search(text)) if match]
+    return text[: min(ends)] if ends else text
 
 
 def rewrites(messages: Sequence[Message], output: str) -> bool:
@@ -134,11 +116,11 @@ def rewrites(messages: Sequence[Message], output: str) -> bool:
     )
 
 
-def unwrapped(text: str) -> str:
-    """Return an earlier message without the field markers that DSPy puts around question and answer."""
-    if "[[ ## " not in text:
+def unwrapped(text: str, patterns: PromptPatterns) -> str:
+    """Return an earlier message without the marks of fields that a framework puts around question and answer."""
+    if not any(mark in text for mark in patterns.field_marks):
         return text
-    return _tagged(text) or tidy(text) or text
+    return _tagged(text, patterns) or tidy(text) or text
 
 
 def shown(messages: Sequence[Message]) -> str:
@@ -168,61 +150,61 @@ def occurs(content: str, prompt: str) -> bool:
     return any(flat(json.dumps(start, ensure_ascii=plain)[1:-1])[:_HEAD] in prompt for plain in (False, True))
 
 
-def passages(messages: Sequence[Message], ids: Sequence[str]) -> dict[str, str]:
+def passages(messages: Sequence[Message], ids: Sequence[str], patterns: PromptPatterns) -> dict[str, str]:
     """Return, for each document id that a prompt quotes, the text that follows it up to the next id or section."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for message in reversed(messages):
         if message.role == "assistant":
             continue
         places = sorted(
             (match.start(), match.end(), identity)
             for identity in ids
-            if identity not in found
+            if identity not in texts
             and (match := re.search(rf"(?<![\w-]){re.escape(identity)}(?![\w-])", message.content))
         )
         for at, (_, end, identity) in enumerate(places):
             stop = places[at + 1][0] if at + 1 < len(places) else len(message.content)
-            text = _passage(message.content[end:stop], followed=at + 1 < len(places))
+            piece = message.content[end:stop]
+            if at + 1 < len(places):  # what stands on the line of the next id introduces that one
+                piece = piece.rpartition("\n")[0] if "\n" in piece else piece
+            text = _passage(piece, patterns)
             if text:
-                found[identity] = text
-    return found
+                texts[identity] = text
+    return texts
 
 
-def _passage(piece: str, *, followed: bool) -> str:
-    if followed:  # what stands on the line of the next id introduces that one
-        head, newline, _ = piece.rpartition("\n")
-        piece = head if newline else piece
-    piece = up_to_question(piece)
+def _passage(piece: str, patterns: PromptPatterns) -> str:
+    piece = _before(piece, patterns.next_section)
     body = _BODY.search(piece)
     return _LABEL.sub("", piece[body.end() :] if body else piece).strip()
 
 
-def _tagged(whole: str) -> str | None:
+def _tagged(whole: str, patterns: PromptPatterns) -> str | None:
     for tag in _TAGS:
         end = whole.rfind(f"</{tag}>")
         start = whole.rfind(f"<{tag}>", 0, end) if end > 0 else -1
         if start >= 0:
             return whole[start + len(tag) + 2 : end].strip() or None
-    fields = [match[1] for match in _FIELD.finditer(whole)]
-    return _up_to_next_section(fields[-1]) or None if fields else None
+    fields = [match[1] for pattern in patterns.question_fields for match in pattern.finditer(whole)]
+    return _up_to_next_section(fields[-1], patterns) or None if fields else None
 
 
-def _marked(whole: str, *, template: bool) -> str | None:
+def _marked(whole: str, patterns: PromptPatterns, *, template: bool) -> str | None:
     """A marker inside a message that is no template is the person's own."""
     last = None
     for match in _MARKER.finditer(whole):
         last = match
     if last is None or not (template or last.start() == 0):
         return None
-    return _up_to_next_section(whole[last.end() :]) or None
+    return _up_to_next_section(whole[last.end() :], patterns) or None
 
 
-def _up_to_next_section(text: str) -> str:
-    section = _NEXT_SECTION.search(text)
+def _up_to_next_section(text: str, patterns: PromptPatterns) -> str:
+    section = patterns.next_section.search(text)
     return (text[: section.start()] if section else text).strip()
 
 
-def _without(whole: str, contents: Sequence[str]) -> str:
+def _last_without(contents: Sequence[str], whole: str) -> str:
     """The last paragraph once the documents are taken out: templates put the question at the end."""
     for content in sorted(contents, key=len, reverse=True):
         whole = whole.replace(content, "\n\n")

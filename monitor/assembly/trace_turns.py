@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from monitor.assembly.model_calls import Call
 from monitor.assembly.prompt_question import flat
 from monitor.assembly.rules import ReadingRules
-from monitor.assembly.segment import segment
+from monitor.assembly.segmentation import cut
 from monitor.assembly.tree import grow
-from monitor.assembly.turn import turn
-from monitor.assembly.turn_spans import gather
+from monitor.assembly.turn import turn_of
 from monitor.assembly.unread import unread_counts
 from monitor.extract.attributes import text
 from monitor.model.spans import Assembly, Trace
@@ -60,9 +59,8 @@ def read_trace(trace: Trace, rules: ReadingRules, *, through: int = 0) -> TraceT
     if over:
         trace = replace(trace, spans=trace.spans[: rules.max_spans])
     forest = grow(trace, rules)
-    units, rejected = segment(forest)
-    materials = [gather(unit) for unit in units]
-    turns = [turn(material, hash_user=rules.hash_user) for material in materials]
+    segments, rejected = cut(forest, rules)
+    turns = [turn_of(segment) for segment in segments]
     if over:
         turns = [replace(turn, flags=turn.flags | {"span_limit"}) for turn in turns]
     turns.sort(key=lambda turn: (turn.started_at, turn.span_id))
@@ -74,7 +72,7 @@ def read_trace(trace: Trace, rules: ReadingRules, *, through: int = 0) -> TraceT
             unread=unread_counts(trace, forest, rejected, over_limit=over),
             rules=rules.version,
         ),
-        calls=tuple(_print(call) for material in materials for call in material.calls),
+        calls=tuple(_print(call) for segment in segments for call in segment.calls),
         is_single_call=len(turns) == 1 and "single_call" in turns[0].flags,
     )
 

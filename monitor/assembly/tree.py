@@ -71,10 +71,10 @@ def grow(trace: Trace, rules: ReadingRules) -> Forest:
     cut at their earliest span.
     """
     keys, dialects = rules.session_and_user_keys, rules.dialects
-    nodes = {span.span_id: node(with_standard_keys(span, keys), dialects) for span in trace.spans}
+    nodes = {span.span_id: node_of(with_standard_keys(span, keys), dialects) for span in trace.spans}
     lost_logs = 0
     for records in _by_span(trace.orphan_logs):
-        restored = node(_span_of(records), dialects)
+        restored = node_of(_span_of(records), dialects)
         if _speaks(restored):
             nodes.setdefault(restored.span_id, restored)
         else:
@@ -83,14 +83,14 @@ def grow(trace: Trace, rules: ReadingRules) -> Forest:
     return Forest(tuple(sorted(tops, key=_by_start)), tuple(nodes.values()), lost_logs)
 
 
-def node(span: Span, dialects: Sequence[Dialect]) -> Node:
+def node_of(span: Span, dialects: Sequence[Dialect]) -> Node:
     """Return the span as a node of the first dialect that claims it."""
     for dialect in dialects:
         if dialect.claims(span):
-            made = Node(span.span_id, span, dialect, dialect.role(span))
-            if made.role not in WRAPPERS and made.step is not None:
-                made.role = made.step.role
-            return made
+            node = Node(span.span_id, span, dialect, dialect.role(span))
+            if node.role not in WRAPPERS and node.step is not None:
+                node.role = node.step.role
+            return node
     return Node(span.span_id, span)
 
 
@@ -98,33 +98,33 @@ def walk(*roots: Node) -> Iterator[Node]:
     """Yield the nodes below and including `roots`, parents first, siblings by start; judging of steps is left out."""
     stack = list(reversed(roots))
     while stack:
-        one = stack.pop()
-        if one.role is Role.EVALUATION:
+        node = stack.pop()
+        if node.role is Role.EVALUATION:
             continue
-        yield one
-        stack.extend(reversed(one.children))
+        yield node
+        stack.extend(reversed(node.children))
 
 
-def _by_start(one: Node) -> tuple[int, int, str]:
+def _by_start(node: Node) -> tuple[int, int, str]:
     """Of those that begin together the longest first: it may be around the others."""
-    return one.start_ns, -one.end_ns, one.span_id
+    return node.start_ns, -node.end_ns, node.span_id
 
 
 def _link(nodes: dict[str, Node]) -> list[Node]:
     tops: list[Node] = []
     missing: dict[str, Node] = {}
-    for one in nodes.values():
-        parent_id = one.span.parent_id if one.span else None
-        if parent_id is None or parent_id == one.span_id:
-            tops.append(one)
+    for node in nodes.values():
+        parent_id = node.span.parent_id if node.span else None
+        if parent_id is None or parent_id == node.span_id:
+            tops.append(node)
             continue
         parent = nodes.get(parent_id) or missing.setdefault(parent_id, Node(parent_id))
-        one.parent = parent
-        parent.children.append(one)
+        node.parent = parent
+        parent.children.append(node)
     tops += missing.values()
     _cut_cycles(nodes, tops)
-    for one in (*nodes.values(), *missing.values()):
-        one.children.sort(key=_by_start)
+    for node in (*nodes.values(), *missing.values()):
+        node.children.sort(key=_by_start)
     return tops
 
 
@@ -135,11 +135,11 @@ def _cut_cycles(nodes: dict[str, Node], tops: list[Node]) -> None:
     waiting = iter(nodes.values())
     while True:
         while stack:
-            one = stack.pop()
-            if one.span_id not in reached:
-                reached.add(one.span_id)
-                stack.extend(one.children)
-        lost = next((one for one in waiting if one.span_id not in reached), None)
+            node = stack.pop()
+            if node.span_id not in reached:
+                reached.add(node.span_id)
+                stack.extend(node.children)
+        lost = next((node for node in waiting if node.span_id not in reached), None)
         if lost is None:
             return
         if lost.parent is not None:

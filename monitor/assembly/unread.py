@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from monitor.assembly.segment import Unit
+from monitor.assembly.segment import Segment
 from monitor.assembly.tree import SILENT, Forest, Node, walk
 from monitor.model.spans import Role, Trace
 
@@ -13,11 +13,11 @@ _SILENT_REASONS = {None: "no_dialect", Role.TRANSPORT: "transport", Role.NOISE: 
 
 
 def unread_counts(
-    trace: Trace, forest: Forest, rejected: Sequence[tuple[Unit, str]], *, over_limit: int
+    trace: Trace, forest: Forest, rejected: Sequence[tuple[Segment, str]], *, over_limit: int
 ) -> Counter[str]:
     """Return the number of spans and log records of `trace` that no turn is made of, by reason.
 
-    `rejected` are the units that are no turns, each with the reason; `over_limit` spans were not looked at.
+    `rejected` are the segments that are no turns, each with the reason; `over_limit` spans were not looked at.
     """
     counts = Counter(trace.unread)
     for node in forest.nodes:
@@ -25,14 +25,14 @@ def unread_counts(
         if reason is not None:
             counts[reason] += 1
         elif node.role is Role.EVALUATION:
-            counts["evaluation"] += 1 + _speaking(node.children)
-    for unit, reason in rejected:
-        counts[reason] += _speaking(unit.roots)
+            counts["evaluation"] += 1 + _other_than_silent(walk(*node.children))
+    for segment, reason in rejected:
+        counts[reason] += _other_than_silent(segment.nodes)
     counts["orphan_log"] += forest.lost_logs
     counts["over_limit"] += over_limit
     return +counts
 
 
-def _speaking(roots: Sequence[Node]) -> int:
-    """Spans at and below `roots` that are not counted by their own role."""
-    return sum(1 for node in walk(*roots) if node.role not in SILENT)
+def _other_than_silent(nodes: Iterable[Node]) -> int:
+    """Silent ones are counted by their own role."""
+    return sum(1 for node in nodes if node.role not in SILENT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monitor.extract.convention import Convention, Setup
+from monitor.extract.convention import Convention, FacetKeys, Setup
 from monitor.extract.genai import NAME, claims, read, role
 
 DIALECT = Convention(
@@ -25,6 +25,12 @@ DIALECT = Convention(
         ),
         session="set gen_ai.conversation.id on the span around the turn",
         documents="a span with gen_ai.operation.name=retrieval and gen_ai.retrieval.documents, content included",
+    ),
+    facet_keys=FacetKeys(
+        arguments=("gen_ai.tool.call.arguments",),
+        component=("gen_ai.tool.name",),
+        reranker=("gen_ai.request.model",),
+        prompt_template=("gen_ai.prompt.name",),
     ),
     claims=claims,
     role=role,

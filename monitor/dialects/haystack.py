@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from monitor.extract.attributes import integer, is_mapping, is_sequence, text
 from monitor.extract.chain_io import answered, asked, tidy
-from monitor.extract.convention import Convention, Setup, Table
+from monitor.extract.convention import Convention, FacetKeys, Setup, Table
 from monitor.extract.documents import documents
 from monitor.extract.json_text import broken_off, unwrap
 from monitor.extract.messages import heard, said
@@ -205,6 +205,7 @@ DIALECT = Convention(
         session="set session.id on a span of your own around the turn",
         documents="components whose class ends with Retriever",
     ),
+    facet_keys=FacetKeys(arguments=(INPUT,), component=(TYPE,), reranker=(TYPE,)),
     claims=claims,
     role=role,
     read=read,

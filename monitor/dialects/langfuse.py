@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from monitor.extract.attributes import integer, mapping, text
 from monitor.extract.component_names import component
-from monitor.extract.convention import Convention, Setup, Table
+from monitor.extract.convention import Convention, FacetKeys, Setup, Table
 from monitor.extract.operations import decoded, told
 from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Role, Span, Step
@@ -97,6 +97,7 @@ DIALECT = Convention(
         user_id=("langfuse.user.id",),
         metadata_prefixes=("langfuse.trace.metadata.", "langfuse.observation.metadata."),
     ),
+    facet_keys=FacetKeys(arguments=(INPUT,), prompt_template=("langfuse.observation.prompt.name",)),
     claims=claims,
     role=role,
     read=read,

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from monitor.extract.attributes import integer, is_mapping, mapping, text
 from monitor.extract.component_names import component
-from monitor.extract.convention import Convention, Setup, Table
+from monitor.extract.convention import Convention, FacetKeys, Setup, Table
 from monitor.extract.failure import exception
 from monitor.extract.operations import Value, decoded, told
 from monitor.extract.session_and_user import SessionAndUserKeys
@@ -91,6 +91,7 @@ DIALECT = Convention(
         documents='decorate the function that retrieves with @traceable(run_type="retriever")',
     ),
     session_and_user=SessionAndUserKeys(metadata_prefixes=("langsmith.metadata.",)),
+    facet_keys=FacetKeys(component=("ls_retriever_name",), index_embedding=("ls_embedding_provider",)),
     claims=claims,
     role=role,
     read=read,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from monitor.extract.attributes import integer, mapping, text
 from monitor.extract.component_names import component
-from monitor.extract.convention import Convention, Setup, Table
+from monitor.extract.convention import Convention, FacetKeys, Setup, Table
 from monitor.extract.json_text import unwrap
 from monitor.extract.operations import decoded, told
 from monitor.extract.session_and_user import SessionAndUserKeys
@@ -98,6 +98,7 @@ DIALECT = Convention(
         documents="decorate the function that retrieves with @mlflow.trace(span_type=SpanType.RETRIEVER)",
     ),
     session_and_user=SessionAndUserKeys(session_id=("mlflow.trace.session",), user_id=("mlflow.trace.user",)),
+    facet_keys=FacetKeys(arguments=(INPUT,)),
     claims=claims,
     role=role,
     read=read,

@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 
 from monitor.extract.attributes import REDACTED, Item, flattened, is_mapping, is_sequence, mapping, text, visible
 from monitor.extract.chain_io import Answered, Asked, answered, asked, tidy
-from monitor.extract.convention import Convention, Setup, Table
+from monitor.extract.convention import Convention, FacetKeys, PromptWording, Setup, Table
 from monitor.extract.documents import Documents, documents, ranked
 from monitor.extract.json_text import parse, unwrap
 from monitor.extract.messages import Said, heard, said
@@ -341,6 +341,18 @@ DIALECT = Convention(
         remark="leave OPENINFERENCE_HIDE_INPUTS and OPENINFERENCE_HIDE_OUTPUTS unset",
         session="with using_attributes(session_id=..., user_id=...): around each turn",
         documents="plain clients: a RETRIEVER span with retrieval.documents.N.document.content",
+    ),
+    facet_keys=FacetKeys(
+        arguments=(INPUT,),
+        component=("metadata", "tool.name"),
+        reranker=("reranker.model_name",),
+        prompt_template=("llm.prompt_template.template", "prompt.template"),
+    ),
+    prompt_wording=PromptWording(  # of DSPy and, the task, of CrewAI
+        tasks=(r"\A\s*+Current Task:\s*+(.{1,20000}?)\n{1,2}This is the expect(?:ed)? criteria for",),
+        question_fields=(r"\[\[ ## (?:question|query|user_query|input) ## \]\]\s*(.*?)\s*(?=\n\[\[ ## |\Z)",),
+        field_marks=("[[ ## ",),
+        instructions=("Respond with ",),
     ),
     claims=claims,
     role=role,

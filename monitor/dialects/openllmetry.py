@@ -14,7 +14,7 @@ from monitor.extract import genai, session_and_user
 from monitor.extract.attributes import Item, flattened, is_mapping, text
 from monitor.extract.chain_io import tidy
 from monitor.extract.component_names import component
-from monitor.extract.convention import Convention, Setup, Table
+from monitor.extract.convention import Convention, FacetKeys, Setup, Table
 from monitor.extract.json_text import unwrap
 from monitor.extract.messages import Said, heard, said
 from monitor.extract.operations import Value, decoded, told
@@ -176,6 +176,7 @@ DIALECT = Convention(
         documents="decorate the function that retrieves with @task and return the documents",
     ),
     session_and_user=SessionAndUserKeys(metadata_prefixes=("traceloop.association.properties.",)),
+    facet_keys=FacetKeys(arguments=("traceloop.entity.input",)),
     claims=claims,
     role=role,
     read=read,

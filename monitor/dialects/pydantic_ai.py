@@ -12,7 +12,7 @@ from dataclasses import replace
 from monitor.extract import genai
 from monitor.extract.attributes import integer, is_mapping, is_sequence, text
 from monitor.extract.chain_io import answered, asked, returned, tidy
-from monitor.extract.convention import Convention, Setup
+from monitor.extract.convention import Convention, FacetKeys, Setup
 from monitor.extract.documents import documents
 from monitor.extract.json_text import broken_off, unwrap
 from monitor.extract.messages import Said, before_last_user, conversation, heard, said
@@ -166,6 +166,7 @@ DIALECT = Convention(
         session="agent.run(..., conversation_id=...), or session.id on a span of your own",
         documents="let the tool that retrieves return objects with id and content",
     ),
+    facet_keys=FacetKeys(arguments=("tool_arguments",)),
     claims=claims,
     role=role,
     read=read,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from monitor.extract.attributes import is_mapping
-from monitor.extract.convention import Convention, Setup, Table
+from monitor.extract.convention import Convention, FacetKeys, Setup, Table
 from monitor.extract.documents import Documents, documents
 from monitor.extract.json_text import unwrap
 from monitor.model.spans import AttributeValue, Event, Role, Span, Step
@@ -111,6 +111,7 @@ DIALECT = Convention(
         session="set session.id on the span around the turn",
         documents="Chroma emits what it found; others only count",
     ),
+    facet_keys=FacetKeys(component=("db.operation.name",)),
     claims=claims,
     role=role,
     read=read,

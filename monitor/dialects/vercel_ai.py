@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from monitor.extract.attributes import is_mapping, is_sequence, text
 from monitor.extract.chain_io import answered, asked, tidy
-from monitor.extract.convention import Convention, Setup, Table
+from monitor.extract.convention import Convention, FacetKeys, Setup, Table
 from monitor.extract.documents import documents
 from monitor.extract.json_text import dump, parse, unwrap
 from monitor.extract.messages import Said, before_last_user, conversation, heard, said
@@ -205,6 +205,7 @@ DIALECT = Convention(
         documents="let the tool that retrieves return objects with id and content",
     ),
     session_and_user=SessionAndUserKeys(metadata_prefixes=("ai.telemetry.metadata.", "ai.settings.context.")),
+    facet_keys=FacetKeys(arguments=("ai.toolCall.args",), reranker=("ai.model.id",)),
     claims=claims,
     role=role,
     read=read,

@@ -71,6 +71,36 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FacetKeys:
+    """Attributes that tell how was searched and with which prompt, read on every span, whichever dialect claims it."""
+
+    arguments: tuple[str, ...] = ()
+    """What a tool, function or component was called with, as JSON text: a number of documents may stand in it."""
+    component: tuple[str, ...] = ()
+    """A component's class or name, which may tell how it searches: vectors, keywords, both."""
+    reranker: tuple[str, ...] = ()
+    """A reranker's model or class."""
+    prompt_template: tuple[str, ...] = ()
+    """A prompt template's name or text."""
+    index_embedding: tuple[str, ...] = ()
+    """The model that a collection's vectors were made with; the last part of a key, whatever stands before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptWording:
+    """How frameworks that speak this convention put a question into a prompt, beside headings in plain words."""
+
+    tasks: tuple[str, ...] = ()
+    """Patterns of a message that sets an agent a task; group 1 is the task, to which an app may add the question."""
+    question_fields: tuple[str, ...] = ()
+    """Patterns of a field with the question, group 1; of several in a message the last counts."""
+    field_marks: tuple[str, ...] = ()
+    """What every such field begins with."""
+    instructions: tuple[str, ...] = ()
+    """Beginnings of a line that ends the question or the documents before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Convention:
     """One telemetry convention as the object `DIALECT` of its file; satisfies `monitor.ports.Dialect`."""
 
@@ -82,6 +112,8 @@ class Convention:
     setup: Setup = Setup(lines="")
     session_and_user: SessionAndUserKeys = _NO_KEYS
     """Keys that are read on every span, whichever convention describes it; shared ones need no mention."""
+    facet_keys: FacetKeys = FacetKeys()
+    prompt_wording: PromptWording = PromptWording()
     claims: Callable[[Span], bool]
     role: Callable[[Span], Role]
     read: Callable[[Span], Step]

@@ -3,9 +3,12 @@
 import pytest
 
 from monitor.assembly.prompt_documents import quoted_documents
+from monitor.assembly.prompt_patterns import prompt_patterns
 from monitor.assembly.prompt_question import Question, passages, question, rewrites
+from monitor.dialects.openinference import DIALECT as OPENINFERENCE
 from monitor.model.turns import Citation, Message
 
+PATTERNS = prompt_patterns([OPENINFERENCE.prompt_wording])
 PUMP = "The warranty covers the pump for two years."
 
 
@@ -24,8 +27,8 @@ PUMP = "The warranty covers the pump for two years."
 )
 def test_a_question_in_a_template(message: str) -> None:
     """The question is cut out of the usual templates."""
-    found = question(message, contents=[PUMP], searched=["Is the pump covered?"])
-    assert Question("Is the pump covered?", cut=True) == found
+    found = question(message, PATTERNS, contents=[PUMP], searched=["Is the pump covered?"])
+    assert Question("Is the pump covered?", is_part=True) == found
 
 
 @pytest.mark.parametrize(
@@ -39,7 +42,7 @@ def test_a_question_in_a_template(message: str) -> None:
 )
 def test_a_question_of_ones_own(message: str) -> None:
     """What a person wrote is not cut, whatever words stand in it."""
-    assert Question(message, cut=False) == question(message)
+    assert Question(message, is_part=False) == question(message, PATTERNS)
 
 
 @pytest.mark.parametrize(
@@ -52,23 +55,25 @@ def test_a_question_of_ones_own(message: str) -> None:
 )
 def test_a_question_in_a_template_of_an_app_that_says_no_more(message: str) -> None:
     """The same where nobody told what was found, also when the question comes first."""
-    assert Question("Is the pump covered?", cut=True) == question(message)
+    assert Question("Is the pump covered?", is_part=True) == question(message, PATTERNS)
 
 
 def test_a_question_without_a_marker() -> None:
     """Where documents and question only follow each other, the last paragraph is the question."""
-    assert Question("Is the pump covered?", cut=True) == question(f"{PUMP}\n\nIs the pump covered?", contents=[PUMP])
+    assert Question("Is the pump covered?", is_part=True) == question(
+        f"{PUMP}\n\nIs the pump covered?", PATTERNS, contents=[PUMP]
+    )
 
 
 def test_a_prompt_of_documents_only() -> None:
     """Nothing is left when the question stands in another message."""
-    assert question(PUMP, contents=[PUMP]) is None
+    assert question(PUMP, PATTERNS, contents=[PUMP]) is None
 
 
 def test_passages_by_id() -> None:
     """The text of documents that came as ids stands behind the ids."""
     prompt = f"Context:\n[kb-1] Warranty\n{PUMP}\n[kb-10] Shipping takes a day.\n\nQuestion: Is it covered?"
-    found = passages([Message(role="user", content=prompt)], ["kb-1", "kb-10"])
+    found = passages([Message(role="user", content=prompt)], ["kb-1", "kb-10"], PATTERNS)
     assert {"kb-1": f"Warranty\n{PUMP}", "kb-10": "Shipping takes a day."} == found
 
 
@@ -77,12 +82,14 @@ def test_passages_of_a_tool() -> None:
     printed = (
         f"Source: {{'doc_id': 'kb-1', 'title': 'x'}}\nContent: {PUMP}\n\nSource: {{'doc_id': 'kb-2'}}\nContent: Other."
     )
-    assert {"kb-1": PUMP, "kb-2": "Other."} == passages([Message(role="tool", content=printed)], ["kb-1", "kb-2"])
+    assert {"kb-1": PUMP, "kb-2": "Other."} == passages(
+        [Message(role="tool", content=printed)], ["kb-1", "kb-2"], PATTERNS
+    )
 
 
 def test_earlier_answers_quote_nothing() -> None:
     """An id that an answer cites is no document."""
-    assert {} == passages([Message(role="assistant", content=f"{PUMP} [kb-1]. More text.")], ["kb-1"])
+    assert {} == passages([Message(role="assistant", content=f"{PUMP} [kb-1]. More text.")], ["kb-1"], PATTERNS)
 
 
 def test_documents_that_only_the_prompt_holds() -> None:
@@ -92,7 +99,7 @@ def test_documents_that_only_the_prompt_holds() -> None:
         Citation(id="kb-1", content=PUMP, rank=1, used=True),
         Citation(id="kb-2", content="Shipping takes one day.", rank=2, used=True),
     )
-    assert expected == quoted_documents([Message(role="user", content=prompt)])
+    assert expected == quoted_documents([Message(role="user", content=prompt)], PATTERNS)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +114,9 @@ def test_documents_that_only_the_prompt_holds() -> None:
 )
 def test_documents_that_a_sentence_introduces(prompt: str) -> None:
     """A line that ends with a colon, or a paragraph, may announce the documents; rules may enclose them."""
-    assert (Citation(content=PUMP, rank=1, used=True),) == quoted_documents([Message(role="user", content=prompt)])
+    assert (Citation(content=PUMP, rank=1, used=True),) == quoted_documents(
+        [Message(role="user", content=prompt)], PATTERNS
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,7 +131,7 @@ def test_documents_that_a_sentence_introduces(prompt: str) -> None:
 )
 def test_a_prompt_without_documents(prompt: str) -> None:
     """Instructions about a context, and remarks that it is empty, are no documents."""
-    assert () == quoted_documents([Message(role="user", content=prompt)])
+    assert () == quoted_documents([Message(role="user", content=prompt)], PATTERNS)
 
 
 def test_hostile_prompts_take_no_time() -> None:
@@ -139,8 +148,8 @@ def test_hostile_prompts_take_no_time() -> None:
         "the following context:\n",
     ):
         text = piece * (1_000_000 // len(piece))
-        question(text)
-        quoted_documents([Message(role="user", content=text)])
+        question(text, PATTERNS)
+        quoted_documents([Message(role="user", content=text)], PATTERNS)
 
 
 @pytest.mark.parametrize(
@@ -162,14 +171,14 @@ def test_what_a_tool_returned(returned: str) -> None:
     ]
     assert (
         Citation(id="k-1", content="The mill is run by the Berger family.", rank=1, used=True),
-    ) == quoted_documents(messages)
+    ) == quoted_documents(messages, PATTERNS)
 
 
 def test_a_tool_that_found_nothing() -> None:
     """A remark, a number or an empty list are no documents."""
     for returned in ("Nothing found.", "[]", "42", "[error] timeout", '{"temperature": 20}'):
         messages = [Message(role="user", content="Why?"), Message(role="tool", content=returned)]
-        assert () == quoted_documents(messages)
+        assert () == quoted_documents(messages, PATTERNS)
 
 
 def test_documents_with_descriptions() -> None:
@@ -179,7 +188,7 @@ def test_documents_with_descriptions() -> None:
         f"{PUMP}\n\nIt is paid in full.\n\ntitle: Fees\nsource: fees.md\n\nFive euros for a parcel.\n"
         "---------------------\nGiven the context information, answer the query.\nQuery: Why?\nAnswer: "
     )
-    found = quoted_documents([Message(role="user", content=prompt)])
+    found = quoted_documents([Message(role="user", content=prompt)], PATTERNS)
     assert [
         ("Pumps", "pumps.md", f"{PUMP}\n\nIt is paid in full."),
         ("Fees", "fees.md", "Five euros for a parcel."),
@@ -189,8 +198,8 @@ def test_documents_with_descriptions() -> None:
 def test_a_task_of_an_agent() -> None:
     """CrewAI asks for a task to be done, to which an app adds the question."""
     task = "\nCurrent Task: {}\n\nThis is the expected criteria for your final answer: a text\nyou MUST return it."
-    assert Question("Why?", cut=True) == question(task.format("Answer the user's question: Why?"))
-    assert Question("Sum up: all.", cut=True) == question(task.format("Sum up: all."))
+    assert Question("Why?", is_part=True) == question(task.format("Answer the user's question: Why?"), PATTERNS)
+    assert Question("Sum up: all.", is_part=True) == question(task.format("Sum up: all."), PATTERNS)
 
 
 def test_rewriting_is_told_by_prompt_and_output() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -236,6 +237,17 @@ def test_judging_is_no_turn(make: Make, assemble: Assemble) -> None:
         [make.chain(1, "Why?", None), make.call(4, [("user", "Why?")], "So.", parent=1), evaluator, judging]
     )
     assert ((), ["So."]) == (alone.turns, [turn.response for turn in inside.turns])
+
+
+def test_an_answer_after_many_tools(make: Make, turns: Turns) -> None:
+    """However often a model chose tools before, the call that answers makes it a turn."""
+    spans = [make.span(1, REQUEST, lasts=99)]
+    for number in range(2, 72):
+        call = make.call(number, [("user", "Is the pump covered?")], None, parent=1, at=number * 0.1, lasts=0.05)
+        tool = {"llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "find"}
+        spans.append(replace(call, attributes={**call.attributes, **tool}))
+    spans.append(make.call(72, [("user", "Is the pump covered?")], "It is covered.", parent=1, at=9))
+    assert [("Is the pump covered?", "It is covered.")] == exchanges(turns, spans)
 
 
 def test_filling_a_vector_store_is_no_turn(make: Make, assemble: Assemble) -> None:

@@ -1,0 +1,71 @@
+"""Why a segment is no turn: nobody asked and nobody answered in it, or the turn it belongs to is in another trace."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from monitor.assembly.prompt_question import rewrites
+from monitor.assembly.segment import SEARCHES, Segment
+from monitor.assembly.tree import SILENT, WRAPPERS, Node
+from monitor.extract import session_and_user
+from monitor.extract.failure import of_a_model
+from monitor.model.spans import Role
+
+_LOOKED_AT = 64
+"""Chains, and tools, of one segment that are looked into."""
+
+
+def rejection(segment: Segment) -> str | None:
+    """Return the reason why a segment is no turn, None when it is one."""
+    if Role.LLM in segment.roles and not segment.roles & (WRAPPERS | SEARCHES):
+        return "tool_call_only" if _only_chooses_tools(segment) else "rewrite_only" if _only_rewrites(segment) else None
+    if segment.roles & (SEARCHES | {Role.LLM}) or _has_query_and_end(segment):
+        return None
+    if failed_unseen(segment.head) or _has_agent_with_documents(segment):
+        return None
+    if segment.roles & WRAPPERS:
+        return "ingestion" if Role.EMBEDDING in segment.roles else "no_turn"
+    return "tool_only" if Role.TOOL in segment.roles else "embedding_only"
+
+
+def failed_unseen(node: Node) -> bool:
+    """Return whether a model's client failed in an app's own span of a conversation, and left no span of its own."""
+    span = node.span
+    if span is None or node.role not in SILENT or not of_a_model(span):
+        return False
+    return session_and_user.session(span.attributes) is not None or session_and_user.user(span.attributes) is not None
+
+
+def _only_chooses_tools(segment: Segment) -> bool:
+    """Calls by themselves that ended in tool calls: the call that is given their results answers."""
+    calls = segment.calls
+    return bool(calls) and all(call.tool_calls and not call.output and call.error is None for call in calls)
+
+
+def _only_rewrites(segment: Segment) -> bool:
+    """Calls by themselves that reworded a question: the turn is in another trace."""
+    calls = segment.calls
+    return bool(calls) and all(
+        call.error is None and rewrites(call.messages or (), call.output or "") for call in calls
+    )
+
+
+def _has_query_and_end(segment: Segment) -> bool:
+    """Whether chains alone tell of a question and how it ended; helpers that only pass a text on do not."""
+    nodes = islice((node for node in segment.nodes if node.role in WRAPPERS), _LOOKED_AT)
+    steps = [step for node in nodes if (step := node.step) is not None]
+    if any("redacted" in step.flags for step in steps[:1]):
+        return True
+    sure = Role.AGENT not in segment.roles
+    query = next((step.query for step in steps if step.query and not (sure and "query" in step.unsure)), None)
+    response = next((step.response for step in steps if step.response), None)
+    failed = any(step.error is not None for step in steps[:1])
+    return query is not None and query != response and (response is not None or failed)
+
+
+def _has_agent_with_documents(segment: Segment) -> bool:
+    """Whether an agent looked for documents; its model's client may not be instrumented."""
+    if not {Role.AGENT, Role.TOOL} <= segment.roles:
+        return False
+    tools = islice((node for node in segment.nodes if node.role is Role.TOOL), _LOOKED_AT)
+    return any(step.documents is not None and step.retrieval_query for node in tools if (step := node.step))
