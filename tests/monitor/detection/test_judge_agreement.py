@@ -1,10 +1,10 @@
-"""Second opinions summarised, and where the rate could be if failures were known."""
+"""Second opinions summarised, and printed."""
 
 from __future__ import annotations
 
 import json
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,10 +13,8 @@ from judged_turn import judged_turn
 
 from monitor.cli.main import commands
 from monitor.detection.judge_agreement import summarize
-from monitor.display.tables import TrendRow, trend_line
 from monitor.judging.reply.findings import JUDGE_INJECTION
 from monitor.model.spans import Assembly
-from monitor.model.trends import Sums
 from monitor.model.turns import (
     Exchange,
     Finding,
@@ -65,26 +63,6 @@ def test_groups() -> None:
     assert (SecondOpinionKind.ANCHOR, SecondOpinionKind.REPEAT) == (first.kind, second.kind)
     assert (0.0, -math.inf, None) == (first.shift, first.shift_lower, second.shift)
     assert () == summarize([])
-
-
-def _row(**unscored: int) -> TrendRow:
-    sums = Sums(turns=100, sampled=100, n=80, k=16, sw=80, sw2=80, swx=16, sw2x=16)
-    end = NOW + timedelta(hours=1)
-    return TrendRow(
-        app="a", environment="", metric="m", rubric_id="r", start=NOW, end=end, sums=sums, unscored=unscored
-    )
-
-
-def test_bounds() -> None:
-    """Beside the rate stands what it would be if all turns whose judging failed had passed, or none of them."""
-    told = json.loads(trend_line(_row(content_filter=15, refused=5, no_context=40)))
-    assert 0.2 == told["defect_rate"]
-    assert {"failed": 20, "lower": pytest.approx(0.16), "upper": pytest.approx(0.36)} == told["bounds"]
-
-
-def test_no_bounds() -> None:
-    """Turns that the metric is not about leave nothing open."""
-    assert json.loads(trend_line(_row(no_context=40, no_claims=3)))["bounds"] is None
 
 
 def test_verbs(tmp_path: Path) -> None:

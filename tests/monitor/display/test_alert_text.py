@@ -62,7 +62,7 @@ def test_firing_and_resolved_read_differently() -> None:
     assert "The normal rate is 0.400 %; up to 1.00 % still counts as normal." in explanation(firing)
 
 
-def test_instants_are_told_in_utc() -> None:
+def test_instants_are_shown_in_utc() -> None:
     """Another zone's instant is the same instant."""
     berlin = timezone(timedelta(hours=2))
     assert instant(datetime(2026, 5, 4, 12, 0, tzinfo=berlin)) == "4 May 2026 10:00 UTC"
@@ -88,10 +88,10 @@ def test_one_line(name: str, most: int) -> None:
 
 @pytest.mark.parametrize("name", ["a" * 100_000, "a\n\x1b[2J" * 10_000])
 def test_names_break_no_sentence(name: str) -> None:
-    """An alert on an app of any name is told in lines that stay short and that no terminal obeys."""
+    """An alert on an app of any name is described in lines that stay short and that no terminal obeys."""
     series = Series(app=name, environment=name, slice=f"language={name}", metric="relevance", rubric_id="r")
-    told = alert(series=series)
-    told = replace(told, regression=replace(told.regression, release=name))
-    for text in (subject(series), headline(told), explanation(told)):
+    named = alert(series=series)
+    named = replace(named, regression=replace(named.regression, release=name))
+    for text in (subject(series), headline(named), explanation(named)):
         assert text.isprintable()
         assert len(text) < 500

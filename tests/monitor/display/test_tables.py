@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from monitor.display.tables import (
+    TrendRow,
     alert_line,
     alert_table,
     printable,
@@ -60,7 +61,7 @@ def alert(**changed: object) -> Alert:
         evidence_log10=5.0,
         threshold_log10=4.0,
     )
-    made = Alert(
+    firing = Alert(
         alert_id="a1",
         fingerprint="f1",
         state=AlertState.FIRING,
@@ -68,7 +69,7 @@ def alert(**changed: object) -> Alert:
         pending_at=THURSDAY + HOUR,
         firing_at=THURSDAY + HOUR,
     )
-    return replace(made, **changed)  # type: ignore[arg-type]
+    return replace(firing, **changed)  # type: ignore[arg-type]
 
 
 def drawn(table: Table) -> str:
@@ -151,6 +152,25 @@ def test_trend_accounts_for_every_turn() -> None:
     assert 3 == line["not_sampled"]
 
 
+def judged(**unscored: int) -> TrendRow:
+    """A hundred turns, of which 16 of 80 scored ones are defects."""
+    sums = {"turns": 100, "sampled": 100, "n": 80, "k": 16, "sw": 80, "sw2": 80, "swx": 16, "sw2x": 16}
+    (row,) = trend_rows([rollup(THURSDAY, unscored=unscored, **sums)], by=HOUR)
+    return row
+
+
+def test_bounds_of_a_rate() -> None:
+    """Beside the rate stands what it would be if all turns whose judging failed had passed, or none of them."""
+    line = json.loads(trend_line(judged(content_filter=15, refused=5, no_context=40)))
+    assert 0.2 == line["defect_rate"]
+    assert {"failed": 20, "lower": pytest.approx(0.16), "upper": pytest.approx(0.36)} == line["bounds"]
+
+
+def test_turns_that_a_metric_is_not_about_leave_nothing_open() -> None:
+    """Without failed judgements there are no bounds."""
+    assert json.loads(trend_line(judged(no_context=40, no_claims=3)))["bounds"] is None
+
+
 def test_turn_line_says_what_is_not_known() -> None:
     """No retrieval seen, retrieval that found nothing and a document without text are three different things."""
     turn = judged_turn()
@@ -203,11 +223,11 @@ def test_one_app_spoils_no_table(app: str) -> None:
     turn = replace(judged_turn("fine"), app=app, environment=app, error=app)
     series = replace(SERIES, app=app, environment=app, slice=f"language={app}")
     (row,) = trend_rows([rollup(THURSDAY, series=replace(series, slice=""), turns=1)], by=HOUR)
-    told = alert(regression=replace(alert().regression, series=series))
+    named = alert(regression=replace(alert().regression, series=series))
     tables = {
         turn_table([turn]): turn_line(turn),
         trend_table([row]): trend_line(row),
-        alert_table([told]): alert_line(told),
+        alert_table([named]): alert_line(named),
     }
     for table, line in tables.items():
         lines = drawn(table).splitlines()
