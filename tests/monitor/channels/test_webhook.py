@@ -29,7 +29,7 @@ SCHEMA = Path(__file__).parents[3] / "docs" / "alert.schema.json"
 
 
 class Receiver(ThreadingHTTPServer):
-    """Keeps what it was sent and answers as told."""
+    """Keeps what it was sent and answers with `status`."""
 
     daemon_threads = True
 
@@ -233,7 +233,7 @@ def test_silence_is_retryable(receiver: Receiver) -> None:
         send(config(receiver.url, timeout="200ms"), alert())
 
 
-def test_nobody_listening_is_retryable_and_no_secret_is_told(
+def test_nobody_listening_is_retryable_and_no_secret_is_shown(
     receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The error names the channel, and neither the address nor the authorization; nor does the log."""

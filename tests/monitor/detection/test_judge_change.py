@@ -48,7 +48,7 @@ def comparison(version: JudgeVersion, verdicts: list[tuple[bool, bool]]) -> Judg
     ],
 )
 def test_when_a_new_trend_begins(version: JudgeVersion, turns: int, stricter: int, *, expected: bool) -> None:
-    """Six verdicts that all turned the same way begin a new trend, five do not; another model on under 30 turns does."""
+    """Six verdicts that all turned the same way begin a new trend, five do not; so does a model on under 30 turns."""
     verdicts = [(False, number < stricter) for number in range(turns)]
     assert comparison(version, verdicts).begins_new_trend is expected
 

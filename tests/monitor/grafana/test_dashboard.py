@@ -111,7 +111,7 @@ def filled(text: str, *, window: str, until: datetime) -> str:
 
 def rows(count: int) -> list[Rollup]:
     """Return hours of two releases with unequal weights, one hour without a verdict, and a second rubric at the end."""
-    made = []
+    hourly = []
     for hour in range(count):
         for release, n, k, weight in (("1", 20, hour % 4, 1.0), ("2", 10, hour % 3, 3.5)):
             scored = 0 if hour == 5 else n
@@ -122,13 +122,13 @@ def rows(count: int) -> list[Rollup]:
                 cost_usd=scored * 0.001,
             )  # fmt: skip
             series = SERIES if hour < count - 3 else Series(**{**as_dict(SERIES), "rubric_id": "r2"})
-            made.append(
+            hourly.append(
                 Rollup(
                     series=series, release=release, start=START + hour * HOUR, length=HOUR, sums=sums,
                     unscored={"timeout": 2, "no_context": 1},
                 )
             )  # fmt: skip
-    return made
+    return hourly
 
 
 def as_dict(series: Series) -> dict[str, str]:
@@ -278,8 +278,8 @@ def test_releases_and_changes_of_the_judge_are_marked(connection: psycopg.Connec
     assert sorted(marks["Releases"]) == [(START, "release 1", "release"), (START, "release 2", "release")]
     changed = (START + 45 * HOUR, "groundedness_proxy: another judge or prompt", "rubric")
     assert marks["Judge or prompt changed"] == [changed]
-    told = "judge changed: openai:m answers as m-2 (fp-2); 4 old verdicts judged again, 75 % agree on defects"
-    assert marks["Another model behind the judge's name"] == [(START + 7 * HOUR, told, "judge")]
+    mark_text = "judge changed: openai:m answers as m-2 (fp-2); 4 old verdicts judged again, 75 % agree on defects"
+    assert marks["Another model behind the judge's name"] == [(START + 7 * HOUR, mark_text, "judge")]
 
 
 @pytest.mark.postgres

@@ -64,8 +64,8 @@ class Grafana:
         if method == "POST":
             self.folders[body["uid"]] = body
             return 200, body
-        found = self.folders.get(path.rsplit("/", 1)[1])
-        return (200, found) if found else (404, {"message": "folder not found"})
+        folder = self.folders.get(path.rsplit("/", 1)[1])
+        return (200, folder) if folder else (404, {"message": "folder not found"})
 
     def _dashboard(self, method: str, body: Any) -> tuple[int, Any]:
         if method == "GET":

@@ -72,9 +72,9 @@ class Rig:
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
     """A rig on SQLite."""
-    made = Rig(f"sqlite:///{tmp_path / 'm.db'}")
-    yield made
-    made.close()
+    new_rig = Rig(f"sqlite:///{tmp_path / 'm.db'}")
+    yield new_rig
+    new_rig.close()
 
 
 def hours(
@@ -82,12 +82,12 @@ def hours(
 ) -> list[Rollup]:
     """Return windows in which every turn is a defect with the same chance."""
     chance = random.Random(f"{first} {rate} {series.metric}")  # noqa: S311 -- a scenario
-    made = []
+    rollups = []
     for i in range(count):
         k = sum(chance.random() < rate for _ in range(n))
         sums = Sums(turns=n, sampled=n, n=n, k=k, sw=n, sw2=n, swx=k, sw2x=k)
-        made.append(Rollup(series=series, release=release, start=START + (first + i) * HOUR, length=HOUR, sums=sums))
-    return made
+        rollups.append(Rollup(series=series, release=release, start=START + (first + i) * HOUR, length=HOUR, sums=sums))
+    return rollups
 
 
 def test_a_regression_is_one_pending_alert_however_often_one_looks(rig: Rig) -> None:
