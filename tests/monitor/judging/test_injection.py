@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from judged_turn import judged_turn
 
-from monitor.judging.injection import PROMPT_INJECTION, flags, gives_orders, speaks_to_judge
+from monitor.judging.injection import PROMPT_INJECTION, flags, flags_of
 from monitor.judging.reply.findings import JUDGE_INJECTION
 from monitor.judging.trials.canary import attacked, canaries
 from monitor.model.turns import Citation
@@ -30,7 +30,7 @@ from monitor.model.turns import Citation
 )
 def test_ordinary_text(text: str) -> None:
     """Words that attacks use too do not make an ordinary sentence one."""
-    assert (False, False) == (speaks_to_judge(text), gives_orders(text))
+    assert frozenset() == flags_of(text)
 
 
 def test_places() -> None:
@@ -61,7 +61,7 @@ def test_recorded_attacks_and_questions(shared: Path) -> None:
         row = json.loads(line)
         kind = row["meta"].get("attack") or f"{row['source']} {row['label'].get('injection', '')}".strip()
         totals[kind] += 1
-        flagged[kind] += speaks_to_judge(row["question"]) or gives_orders(row["question"])
+        flagged[kind] += bool(flags_of(row["question"]))
     assert {0} == {flagged[kind] for kind in ("xstest", "simplesafetytests", "bastioncorpus False")}
     assert totals["xstest"] > 1000
     assert all(flagged[kind] == totals[kind] > 150 for kind in ("JBC", "prompt_with_random_search"))
