@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from monitor.assembly.prompt_patterns import PromptPatterns
 from monitor.assembly.prompt_question import documents_part
-from monitor.extract.chain_io import returned
+from monitor.extract.chain_io import documents_from_tools
 from monitor.extract.documents import documents, ranked
 from monitor.extract.excerpts import SHORTEST
 from monitor.model.turns import Citation, Message
@@ -39,7 +39,7 @@ _REMARK = re.compile(r"\s*[(\[<].{0,80}[)\]>]\s*", re.DOTALL)
 
 def quoted_documents(messages: Sequence[Message], patterns: PromptPatterns) -> tuple[Citation, ...]:
     """Return the documents that a prompt quotes, by rank; empty when none can be told apart from instructions."""
-    from_tools = returned(messages)
+    from_tools = documents_from_tools(messages)
     if from_tools is not None:
         return tuple(replace(citation, used=True) for citation in from_tools)
     for message in reversed(messages):

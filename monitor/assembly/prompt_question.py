@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from monitor.assembly.prompt_patterns import PromptPatterns
-from monitor.extract.chain_io import tidy
+from monitor.extract.chain_io import clean_answer
 from monitor.model.turns import Message
 
 _MARKER = re.compile(
@@ -120,7 +120,7 @@ def unwrapped(text: str, patterns: PromptPatterns) -> str:
     """Return an earlier message without the marks of fields that a framework puts around question and answer."""
     if not any(mark in text for mark in patterns.field_marks):
         return text
-    return _tagged(text, patterns) or tidy(text) or text
+    return _tagged(text, patterns) or clean_answer(text) or text
 
 
 def shown(messages: Sequence[Message]) -> str:

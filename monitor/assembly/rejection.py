@@ -8,7 +8,7 @@ from monitor.assembly.prompt_question import rewrites
 from monitor.assembly.segment import SEARCHES, Segment
 from monitor.assembly.tree import SILENT, WRAPPERS, Node
 from monitor.extract import session_and_user
-from monitor.extract.failure import of_a_model
+from monitor.extract.failure import is_model_failure
 from monitor.model.spans import Role
 
 _LOOKED_AT = 64
@@ -31,7 +31,7 @@ def rejection(segment: Segment) -> str | None:
 def failed_unseen(node: Node) -> bool:
     """Return whether a model's client failed in an app's own span of a conversation, and left no span of its own."""
     span = node.span
-    if span is None or node.role not in SILENT or not of_a_model(span):
+    if span is None or node.role not in SILENT or not is_model_failure(span):
         return False
     return session_and_user.session(span.attributes) is not None or session_and_user.user(span.attributes) is not None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from monitor.extract.attributes import is_mapping, is_sequence, visible
+from monitor.extract.attributes import is_mapping, is_sequence, visible_text
 from monitor.extract.documents import documents
 from monitor.extract.json_text import unwrap
 from monitor.model.spans import Attributes, AttributeValue, Decoded, Role, Span, Step
@@ -38,7 +38,7 @@ class Places:
     def text(self, attributes: Attributes) -> str | None:
         """Return it as text; structured values as JSON."""
         found = self.value(attributes)
-        return None if found is None else visible({"": found}, "")
+        return None if found is None else visible_text({"": found}, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

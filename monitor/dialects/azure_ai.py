@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from monitor.extract import genai
 from monitor.extract.attributes import text
-from monitor.extract.chain_io import tidy
+from monitor.extract.chain_io import clean_answer
 from monitor.extract.convention import Convention, Setup
 from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Role, Span, Step
@@ -73,7 +73,7 @@ def _with_reply(step: Step) -> Step:
     said = step.messages or ()
     if step.output is not None or step.tool_calls or not said or said[-1].role != "assistant":
         return step
-    return replace(step, messages=said[:-1], output=tidy(said[-1].content))
+    return replace(step, messages=said[:-1], output=clean_answer(said[-1].content))
 
 
 DIALECT = Convention(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.extract.attributes import text
-from monitor.extract.component_names import component
+from monitor.extract.component_names import role_by_name
 from monitor.extract.convention import Convention, Setup, Table
 from monitor.extract.documents import documents
-from monitor.extract.operations import Value, decoded, told
+from monitor.extract.operations import DecodedValue, decoded_value, step_with_io
 from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Role, Span, Step
 
@@ -50,7 +50,7 @@ def role(span: Span) -> Role:
     """Return the role of the span's type, without one by its name; types nobody has heard of wrap others."""
     kind = str(span.attributes.get(KIND, "")).lower()
     if kind in _PLAIN and span.parent_id is not None:
-        return component(span.name) or Role.CHAIN
+        return role_by_name(span.name) or Role.CHAIN
     return ROLES.get(kind, Role.CHAIN)
 
 
@@ -67,7 +67,9 @@ def read(span: Span) -> Step:
     if step.role is Role.TOOL:
         step = replace(step, tool=text(attributes, "confident.tool.name", "confident.span.name"))
     # A retriever's output is only a text made of its context.
-    step = told(step, decoded(given), Value() if context and step.role is Role.RETRIEVAL else decoded(made))
+    step = step_with_io(
+        step, decoded_value(given), DecodedValue() if context and step.role is Role.RETRIEVAL else decoded_value(made)
+    )
     return step if context is None else replace(step, documents=context.citations)
 
 

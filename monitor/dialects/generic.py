@@ -13,12 +13,12 @@ from functools import lru_cache
 
 from monitor.extract import session_and_user
 from monitor.extract.attributes import REDACTED, finite, is_mapping, is_sequence
-from monitor.extract.chain_io import Asked, answered, asked
+from monitor.extract.chain_io import ChainInput, chain_input, chain_output
 from monitor.extract.convention import Convention, Setup, Table
 from monitor.extract.documents import documents
 from monitor.extract.failure import exception, server_fault
 from monitor.extract.json_text import unwrap
-from monitor.extract.messages import Said, before_last_user, conversation, heard, said
+from monitor.extract.messages import ParsedMessage, before_last_user, conversation, messages_of, prompt_messages
 from monitor.model.spans import Attributes, AttributeValue, Event, Role, Span, Step
 from monitor.model.turns import Citation, Message
 
@@ -94,7 +94,7 @@ class _Found:
     sure: bool = True
     documents: tuple[Citation, ...] | None = None
     searched: str | None = None
-    messages: tuple[Said, ...] = ()
+    messages: tuple[ParsedMessage, ...] = ()
     model: str | None = None
     request_model: str | None = None
     input_tokens: int | None = None
@@ -131,8 +131,8 @@ def read(span: Span) -> Step:
         flags=step.flags | {"generic"},
     )
     if does is Role.LLM:
-        given = found.messages or ((Said("user", found.question),) if found.question else ())
-        return replace(step, messages=heard(given), output=found.answer)
+        given = found.messages or ((ParsedMessage("user", found.question),) if found.question else ())
+        return replace(step, messages=prompt_messages(given), output=found.answer)
     if does in {Role.RETRIEVAL, Role.EMBEDDING}:
         return replace(step, retrieval_query=found.searched or found.question)
     earlier, last = before_last_user(found.messages)
@@ -178,13 +178,13 @@ def _found(span: Span) -> _Found:
 
 
 def _read(held: Attributes, *, failed: bool) -> _Found:
-    ask, answer = asked(unwrap(held.get("question"))), answered(unwrap(held.get("answer")))
-    weak_ask, weak_answer = asked(unwrap(held.get("asked"))), answered(unwrap(held.get("answered")))
+    ask, answer = chain_input(unwrap(held.get("question"))), chain_output(unwrap(held.get("answer")))
+    weak_ask, weak_answer = chain_input(unwrap(held.get("asked"))), chain_output(unwrap(held.get("answered")))
     sure = ask.query is not None or answer.response is not None
     paired = _is_sentence(weak_ask.query) and (weak_answer.response is not None or failed)
-    messages = said(unwrap(held.get("messages")))
+    messages = messages_of(unwrap(held.get("messages")))
     talk = messages if any(m.role in {"user", "assistant"} and m.content for m in messages) else ()
-    believed = weak_ask if answer.response or (paired and not sure) else Asked()
+    believed = weak_ask if answer.response or (paired and not sure) else ChainInput()
     question = ask if ask.query else believed
     response = answer.response or (weak_answer.response if ask.query or talk or paired else None)
     listed = _with_columns(_documents(held.get("documents")), held)
@@ -194,7 +194,7 @@ def _read(held: Attributes, *, failed: bool) -> _Found:
         found = found or (documents(unwrap(held.get("returned"))) if searches else None)
         listed = found.citations or None if found is not None else answer.documents or weak_answer.documents
     given = unwrap(held.get("question") or held.get("asked"))
-    earlier = asked({"history": unwrap(held["history"])}).history if "history" in held else None
+    earlier = chain_input({"history": unwrap(held["history"])}).history if "history" in held else None
     return _Found(
         session_id=_name(held.get("session")) or session_and_user.session_in_input(given),
         user_id=_name(held.get("user")) or session_and_user.user_in_input(given),
@@ -203,7 +203,8 @@ def _read(held: Attributes, *, failed: bool) -> _Found:
         answer=response,
         sure=sure or (paired and _is_exchange(held)),
         documents=listed,
-        searched=asked(unwrap(held.get("search"))).query or (weak_ask.query if believed is not weak_ask else None),
+        searched=chain_input(unwrap(held.get("search"))).query
+        or (weak_ask.query if believed is not weak_ask else None),
         messages=talk,
         model=_text(held.get("model")),
         request_model=_text(held.get("requested")),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from monitor.extract.attributes import integer, is_mapping, mapping, text
 from monitor.extract.convention import Convention, Setup, Table
-from monitor.extract.operations import decoded, told
+from monitor.extract.operations import decoded_value, step_with_io
 from monitor.model.spans import Role, Span, Step
 
 NAME = "genkit"
@@ -47,13 +47,13 @@ def read(span: Span) -> Step:
     """Translate one action; a model is named `plugin/model`, and its reply may hold the provider's own."""
     attributes = span.attributes
     step = TABLE.step(span, role(span), NAME)
-    given, made = decoded(attributes.get(INPUT)), decoded(attributes.get(OUTPUT))
+    given, made = decoded_value(attributes.get(INPUT)), decoded_value(attributes.get(OUTPUT))
     failed = attributes.get("genkit:state") == "error"
     step = replace(step, error=step.error or ("error" if failed else None))
     if step.role is Role.TOOL:
         step = replace(step, tool=text(attributes, "genkit:name"))
     if step.role is not Role.LLM:
-        return told(step, given, made)
+        return step_with_io(step, given, made)
     usage = mapping(made.value, "usage") if is_mapping(made.value) else {}
     name = text(attributes, "genkit:name")
     step = replace(
@@ -62,7 +62,7 @@ def read(span: Span) -> Step:
         input_tokens=integer(usage, "inputTokens"),
         output_tokens=integer(usage, "outputTokens"),
     )
-    return told(step, given, made)
+    return step_with_io(step, given, made)
 
 
 DIALECT = Convention(

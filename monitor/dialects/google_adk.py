@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from monitor.extract import genai
 from monitor.extract.attributes import is_mapping, is_sequence, mapping, text
-from monitor.extract.chain_io import asked, tidy
+from monitor.extract.chain_io import chain_input, first_answer
 from monitor.extract.convention import Convention, Setup
 from monitor.extract.documents import documents
 from monitor.extract.json_text import broken_off, unwrap
-from monitor.extract.messages import Said, heard, said
+from monitor.extract.messages import ParsedMessage, messages_of, prompt_messages
 from monitor.model.spans import AttributeValue, Role, Span, Step
 
 NAME = "google_adk"
@@ -64,12 +64,12 @@ def _model_call(step: Step) -> Step:
     request, response = mapping(step.span.attributes, REQUEST), mapping(step.span.attributes, RESPONSE)
     settings = request.get("config")
     instruction = settings.get("system_instruction") if is_mapping(settings) else None
-    given = said(instruction, default="system") + _messages(request.get("contents"))
+    given = messages_of(instruction, default_role="system") + _messages(request.get("contents"))
     made = _messages([response.get("content")])
     return replace(
         step,
-        messages=heard(given),
-        output=next((found for m in made if (found := tidy(m.content))), None),
+        messages=prompt_messages(given),
+        output=first_answer(made),
         tool_calls=sum(m.tool_calls for m in made),
         model=step.model or text(response, "model_version"),
     )
@@ -83,15 +83,18 @@ def _tool(step: Step) -> Step:
     return replace(
         step,
         tool=text(attributes, "gen_ai.tool.name"),
-        retrieval_query=asked(unwrap(given)).query,
+        retrieval_query=chain_input(unwrap(given)).query,
         documents=None if read is None else read.citations,
     )
 
 
-def _messages(contents: AttributeValue) -> tuple[Said, ...]:
+def _messages(contents: AttributeValue) -> tuple[ParsedMessage, ...]:
     listed = contents if is_sequence(contents) else ()
     return tuple(
-        message for content in listed if is_mapping(content) for message in said({**content, "parts": _parts(content)})
+        message
+        for content in listed
+        if is_mapping(content)
+        for message in messages_of({**content, "parts": _parts(content)})
     )
 
 

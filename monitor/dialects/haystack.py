@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from monitor.extract.attributes import integer, is_mapping, is_sequence, text
-from monitor.extract.chain_io import answered, asked, tidy
+from monitor.extract.chain_io import chain_input, chain_output, first_answer
 from monitor.extract.convention import Convention, FacetKeys, Setup, Table
 from monitor.extract.documents import documents
 from monitor.extract.json_text import broken_off, unwrap
-from monitor.extract.messages import heard, said
+from monitor.extract.messages import messages_of, prompt_messages
 from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 
 NAME = "haystack"
@@ -72,7 +72,10 @@ def read(span: Span) -> Step:
 
 def _chain(step: Step, attributes: Attributes) -> Step:
     keys = next((keys for keys in WHOLE if keys[0] in attributes or keys[1] in attributes), (INPUT, OUTPUT))
-    ask, answer = asked(_named(unwrap(attributes.get(keys[0])))), answered(_named(unwrap(attributes.get(keys[1]))))
+    ask, answer = (
+        chain_input(_named(unwrap(attributes.get(keys[0])))),
+        chain_output(_named(unwrap(attributes.get(keys[1])))),
+    )
     return replace(
         step,
         query=ask.query,
@@ -94,14 +97,14 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
     given, made = map(_named, _content(step, attributes))
     prompt = (given.get("messages") or given.get("prompt")) if is_mapping(given) else given
     replies = made.get("replies") if is_mapping(made) else made
-    spoken = said(replies[:1] if is_sequence(replies) else replies, default="assistant")
+    spoken = messages_of(replies[:1] if is_sequence(replies) else replies, default_role="assistant")
     meta = _meta(made)
     usage = meta.get("usage")
     usage = usage if is_mapping(usage) else {}
     return replace(
         step,
-        messages=heard(said(prompt)),
-        output=next((found for m in spoken if (found := tidy(m.content))), None),
+        messages=prompt_messages(messages_of(prompt)),
+        output=first_answer(spoken),
         tool_calls=sum(m.tool_calls for m in spoken) + _calls(replies),
         model=text(meta, "model") or _printed_model(attributes),
         input_tokens=integer(usage, "prompt_tokens", "input_tokens"),
@@ -112,7 +115,7 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
 def _retrieval(step: Step, attributes: Attributes) -> Step:
     given = unwrap(attributes.get(INPUT))
     read = documents(unwrap(attributes.get(OUTPUT)), trusted=True)
-    return replace(step, retrieval_query=asked(given).query, documents=None if read is None else read.citations)
+    return replace(step, retrieval_query=chain_input(given).query, documents=None if read is None else read.citations)
 
 
 def _embedding(step: Step, attributes: Attributes) -> Step:
@@ -129,7 +132,7 @@ def _tool(step: Step, attributes: Attributes) -> Step:
     return replace(
         step,
         tool=text(attributes, "haystack.tool.name"),
-        retrieval_query=asked(given).query if step.span.name in STEPS else None,
+        retrieval_query=chain_input(given).query if step.span.name in STEPS else None,
         documents=None if read is None else read.citations,
     )
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.extract.attributes import integer, mapping, text
-from monitor.extract.component_names import component
+from monitor.extract.component_names import role_by_name
 from monitor.extract.convention import Convention, FacetKeys, Setup, Table
-from monitor.extract.operations import decoded, told
+from monitor.extract.operations import decoded_value, step_with_io
 from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Role, Span, Step
 
@@ -54,7 +54,7 @@ def role(span: Span) -> Role:
     """Return the role of the observation's type, of a mere span by its name; unheard-of types wrap others."""
     kind = str(span.attributes.get(KIND, "")).lower()
     if kind in _PLAIN and span.parent_id is not None:
-        return component(span.name) or Role.CHAIN
+        return role_by_name(span.name) or Role.CHAIN
     return ROLES.get(kind, Role.CHAIN)
 
 
@@ -75,7 +75,7 @@ def read(span: Span) -> Step:
     if step.role in {Role.CHAIN, Role.AGENT}:
         given = text(attributes, TRACE_INPUT) or given
         made = text(attributes, TRACE_OUTPUT) or made
-    return told(step, decoded(given), decoded(made))
+    return step_with_io(step, decoded_value(given), decoded_value(made))
 
 
 DIALECT = Convention(

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.extract.attributes import integer, is_mapping, mapping, text
-from monitor.extract.component_names import component
+from monitor.extract.component_names import role_by_name
 from monitor.extract.convention import Convention, FacetKeys, Setup, Table
 from monitor.extract.failure import exception
-from monitor.extract.operations import Value, decoded, told
+from monitor.extract.operations import DecodedValue, decoded_value, step_with_io
 from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Role, Span, Step
 
@@ -53,7 +53,7 @@ def role(span: Span) -> Role:
     """Return the role of the run's kind, of a mere function by its name; unheard-of kinds wrap others."""
     kind = str(span.attributes.get(KIND, "")).lower()
     if kind == "chain" and span.parent_id is not None:
-        return component(span.name) or Role.CHAIN
+        return role_by_name(span.name) or Role.CHAIN
     return ROLES.get(kind, Role.CHAIN)
 
 
@@ -62,9 +62,9 @@ def read(span: Span) -> Step:
     attributes = span.attributes
     step = TABLE.step(span, role(span), NAME)
     usage = mapping(attributes, "langsmith.metadata.usage_metadata")
-    made = decoded(attributes.get(OUTPUT))
+    made = decoded_value(attributes.get(OUTPUT))
     if is_mapping(made.value) and made.value.keys() == _OUTPUT:
-        made = Value(made.value["output"], made.cut)
+        made = DecodedValue(made.value["output"], made.cut)
     step = replace(
         step,
         error=step.error or (exception(span) if made.value in (None, "", {}) else None),
@@ -73,7 +73,7 @@ def read(span: Span) -> Step:
     )
     if step.role is Role.TOOL:
         step = replace(step, tool=text(attributes, *TOOL_NAMES))
-    return told(step, decoded(attributes.get(INPUT)), made)
+    return step_with_io(step, decoded_value(attributes.get(INPUT)), made)
 
 
 DIALECT = Convention(

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from monitor.extract.attributes import is_mapping, is_sequence, text
-from monitor.extract.chain_io import answered, asked, tidy
+from monitor.extract.chain_io import chain_input, chain_output, clean_answer, first_answer
 from monitor.extract.convention import Convention, Setup, Table
 from monitor.extract.documents import documents
 from monitor.extract.json_text import unwrap
-from monitor.extract.messages import Said, heard, said
+from monitor.extract.messages import ParsedMessage, messages_of, prompt_messages
 from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 
 NAME = "llamaindex"
@@ -99,25 +99,25 @@ def read(span: Span) -> Step:
 
 def _chain(step: Step, fields: Attributes) -> Step:
     deltas = "".join(text(e.attributes, "delta") or "" for e in step.span.events if e.name == DELTA)
-    response = tidy(deltas)
+    response = clean_answer(deltas)
     if response is None:
-        response = next((r for key in ANSWERING if (r := answered(unwrap(fields.get(key))).response)), None)
+        response = next((r for key in ANSWERING if (r := chain_output(unwrap(fields.get(key))).response)), None)
     return replace(
         step,
-        query=next((query for key in ASKING if (query := asked(unwrap(fields.get(key))).query)), None),
+        query=next((query for key in ASKING if (query := chain_input(unwrap(fields.get(key))).query)), None),
         response=response,
         streaming=True if deltas or step.span.name.rpartition(".")[2].startswith(("stream_", "astream_")) else None,
     )
 
 
 def _model_call(step: Step, fields: Attributes) -> Step:
-    given = said(unwrap(fields.get("messages"))) or said(fields.get("prompt"))
+    given = messages_of(unwrap(fields.get("messages"))) or messages_of(fields.get("prompt"))
     made = _made(fields)
     method = step.span.name.rpartition(".")[2]
     return replace(
         step,
-        messages=heard(given),
-        output=next((found for m in made if (found := tidy(m.content))), None),
+        messages=prompt_messages(given),
+        output=first_answer(made),
         tool_calls=_tool_calls(fields),
         streaming=True if method.startswith(("stream", "astream")) else None,
     )
@@ -127,7 +127,7 @@ def _retrieval(step: Step, fields: Attributes) -> Step:
     read = documents(unwrap(fields.get("nodes")), trusted=True)
     return replace(
         step,
-        retrieval_query=asked(
+        retrieval_query=chain_input(
             unwrap(text(fields, "str_or_query_bundle.query_str", "str_or_query_bundle", "query"))
         ).query,
         documents=None if read is None else read.citations,
@@ -139,7 +139,7 @@ def _tool(step: Step, fields: Attributes) -> Step:
     return replace(
         step,
         tool=text(fields, "tool.name", "tool_name"),
-        retrieval_query=asked(unwrap(fields.get("arguments"))).query,
+        retrieval_query=chain_input(unwrap(fields.get("arguments"))).query,
         documents=None if read is None else read.citations,
     )
 
@@ -163,9 +163,9 @@ _READERS: Mapping[Role, Callable[[Step, Attributes], Step]] = {
 }
 
 
-def _made(fields: Attributes) -> tuple[Said, ...]:
+def _made(fields: Attributes) -> tuple[ParsedMessage, ...]:
     for key in ("response.message.blocks", "response.message.content", "response.text", "response", "output"):
-        made = said(unwrap(fields.get(key)), default="assistant")
+        made = messages_of(unwrap(fields.get(key)), default_role="assistant")
         if any(m.content for m in made):
             return made
     return ()

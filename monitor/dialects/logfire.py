@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from monitor.extract import genai
 from monitor.extract.attributes import integer, is_mapping, mapping, text
-from monitor.extract.chain_io import tidy
+from monitor.extract.chain_io import first_answer
 from monitor.extract.convention import Convention, Setup
 from monitor.extract.json_text import broken_off
-from monitor.extract.messages import heard, said
+from monitor.extract.messages import messages_of, prompt_messages
 from monitor.model.spans import Role, Span, Step
 
 NAME = "logfire"
@@ -53,17 +53,17 @@ def read(span: Span) -> Step:
         return replace(step, retrieval_query=text(request, "input"))
     if does is not Role.LLM:
         return step
-    given = said(request.get("system"), default="system")
-    given += said(request.get("messages") or request.get("prompt") or request.get("input"))
+    given = messages_of(request.get("system"), default_role="system")
+    given += messages_of(request.get("messages") or request.get("prompt") or request.get("input"))
     body = response.get("message") or response.get("combined_chunk_content") or response.get("text")
-    made = said(body, default="assistant")
+    made = messages_of(body, default_role="assistant")
     spoken = genai.read(span)
     usage = response.get("usage")
     usage = usage if is_mapping(usage) else {}
     return replace(
         step,
-        messages=heard(given) or spoken.messages,
-        output=next((found for m in made if (found := tidy(m.content))), None) or spoken.output,
+        messages=prompt_messages(given) or spoken.messages,
+        output=first_answer(made) or spoken.output,
         tool_calls=sum(m.tool_calls for m in made) or spoken.tool_calls,
         input_tokens=step.input_tokens or integer(usage, "prompt_tokens", "input_tokens"),
         output_tokens=step.output_tokens or integer(usage, "completion_tokens", "output_tokens"),

@@ -11,7 +11,7 @@ from dataclasses import replace
 from monitor.extract import genai
 from monitor.extract.attributes import is_mapping, is_sequence, mapping, text
 from monitor.extract.convention import Convention, Setup, Table
-from monitor.extract.operations import Value, decoded, told
+from monitor.extract.operations import DecodedValue, decoded_value, step_with_io
 from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 
@@ -65,9 +65,9 @@ def read(span: Span) -> Step:
     step = TABLE.step(span, role(span), NAME)
     if step.role is Role.TOOL:
         step = replace(step, tool=text(attributes, "gen_ai.tool.name"))
-    given = _body(decoded(_first(attributes, f"mastra.{kind}.input", *INPUTS)))
-    made = decoded(_first(attributes, f"mastra.{kind}.output", *OUTPUTS))
-    step = told(step, given, made)
+    given = _body(decoded_value(_first(attributes, f"mastra.{kind}.input", *INPUTS)))
+    made = decoded_value(_first(attributes, f"mastra.{kind}.output", *OUTPUTS))
+    step = step_with_io(step, given, made)
     if step.role is Role.LLM and is_mapping(made.value) and not step.output:
         calls = next((made.value[key] for key in _TOOLS if made.value.get(key)), ())
         step = replace(step, tool_calls=max(step.tool_calls, len(calls) if is_sequence(calls) else 0))
@@ -84,10 +84,10 @@ def _first(attributes: Attributes, *keys: str) -> AttributeValue:
     return next((attributes[key] for key in keys if attributes.get(key)), None)
 
 
-def _body(given: Value) -> Value:
+def _body(given: DecodedValue) -> DecodedValue:
     """A step's input is the request's body, or stands in one."""
     body = given.value.get("body") if is_mapping(given.value) else None
-    return given if body is None else Value(body, given.cut)
+    return given if body is None else DecodedValue(body, given.cut)
 
 
 DIALECT = Convention(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.extract.attributes import integer, mapping, text
-from monitor.extract.component_names import component
+from monitor.extract.component_names import role_by_name
 from monitor.extract.convention import Convention, FacetKeys, Setup, Table
 from monitor.extract.json_text import unwrap
-from monitor.extract.operations import decoded, told
+from monitor.extract.operations import decoded_value, step_with_io
 from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Attributes, Role, Span, Step
 
@@ -48,7 +48,7 @@ def role(span: Span) -> Role:
     """Return the role of the span's type, without one by its name; types nobody has heard of wrap others."""
     kind = _said(span.attributes, KIND) or "UNKNOWN"
     if kind == "UNKNOWN" and span.parent_id is not None:
-        return component(span.name) or Role.CHAIN
+        return role_by_name(span.name) or Role.CHAIN
     return ROLES.get(kind, Role.CHAIN)
 
 
@@ -58,7 +58,7 @@ def read(span: Span) -> Step:
     step = TABLE.step(span, role(span), NAME)
     usage = mapping(attributes, _USAGE)
     facets = {"provider": named} if (named := _said(attributes, "mlflow.llm.provider")) else {}
-    step = told(
+    step = step_with_io(
         replace(
             step,
             input_tokens=integer(usage, "input_tokens", "prompt_tokens"),
@@ -66,8 +66,8 @@ def read(span: Span) -> Step:
             streaming=True if _streams(span) else None,
             facets=facets,
         ),
-        decoded(attributes.get(INPUT)),
-        decoded(attributes.get(OUTPUT)),
+        decoded_value(attributes.get(INPUT)),
+        decoded_value(attributes.get(OUTPUT)),
     )
     if step.role is not Role.LLM:
         return step

@@ -11,13 +11,22 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar, cast
 
-from monitor.extract.attributes import REDACTED, Item, flattened, is_mapping, is_sequence, mapping, text, visible
-from monitor.extract.chain_io import Answered, Asked, answered, asked, tidy
+from monitor.extract.attributes import (
+    REDACTED,
+    ListItem,
+    flattened,
+    is_mapping,
+    is_sequence,
+    mapping,
+    text,
+    visible_text,
+)
+from monitor.extract.chain_io import ChainInput, ChainOutput, chain_input, chain_output, first_answer
 from monitor.extract.convention import Convention, FacetKeys, PromptWording, Setup, Table
 from monitor.extract.documents import Documents, documents, ranked
 from monitor.extract.json_text import parse, unwrap
-from monitor.extract.messages import Said, heard, said
-from monitor.extract.operations import prompt, tool_result
+from monitor.extract.messages import ParsedMessage, messages_of, prompt_messages
+from monitor.extract.operations import model_input, tool_result
 from monitor.extract.reprs import literal
 from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 from monitor.model.turns import Citation
@@ -85,12 +94,12 @@ def read(span: Span) -> Step:
 def _chain(step: Step, attributes: Attributes) -> Step:
     ask, given_cut = _once(_asked, attributes, INPUT, "input.mime_type")
     if INPUT not in attributes:
-        ask = asked(_crew(attributes))
+        ask = chain_input(_crew(attributes))
     (answer, model), made_cut = _once(_answered, attributes, OUTPUT, "output.mime_type")
     unsure = {"query"} if not ask.query_certain else set()
     if not ask.history_certain or given_cut is not None:
         unsure.add("history")
-    if not answer.certain or made_cut is not None or answer.response == ask.answered:
+    if not answer.certain or made_cut is not None or answer.response == ask.last_answer:
         unsure.add("response")
     flags = set(step.flags)
     if given_cut is not None or made_cut is not None:
@@ -121,14 +130,14 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
     lists = flattened(attributes, INPUT_MESSAGES, OUTPUT_MESSAGES)
     given = tuple(map(_message, lists.get(INPUT_MESSAGES, ()))) or _prompts(attributes)
     made = tuple(map(_message, lists.get(OUTPUT_MESSAGES, ())))
-    output = next((found for m in made if (found := tidy(m.content))), None)
+    output = first_answer(made)
     if output is None and not any(m.tool_calls for m in made):
-        output = answered(_value(attributes, OUTPUT, "output.mime_type")[0]).response
+        output = chain_output(_value(attributes, OUTPUT, "output.mime_type")[0]).response
     if not given:
-        given = said(_value(attributes, INPUT, "input.mime_type")[0])
+        given = messages_of(_value(attributes, INPUT, "input.mime_type")[0])
     settings = mapping(attributes, "llm.invocation_parameters")
     if not given and not settings.keys().isdisjoint(_CONVERSATION):  # early ones of Bedrock take the whole request
-        given = prompt(settings)
+        given = model_input(settings)
     named = text(attributes, "llm.model_name")
     answering = output is not None or any(m.tool_calls for m in made)
     hidden = "redacted" in step.flags and step.error is None
@@ -146,7 +155,7 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
     return replace(
         step,
         query=text(mapping(attributes, "llm.prompt_template.variables"), *_QUESTIONS),
-        messages=heard(given),
+        messages=prompt_messages(given),
         output=output,
         tool_calls=sum(m.tool_calls for m in made),
         model=text(attributes, "gen_ai.response.model")
@@ -158,7 +167,7 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
 
 
 def _retrieval(step: Step, attributes: Attributes) -> Step:
-    query = asked(_value(attributes, INPUT, "input.mime_type")[0]).query
+    query = chain_input(_value(attributes, INPUT, "input.mime_type")[0]).query
     flat = _documents(attributes, RETRIEVED)
     if flat is None or any(citation.id is None for citation in flat.citations):
         flat = _completed(flat, _value(attributes, OUTPUT, "output.mime_type")[0])
@@ -169,13 +178,13 @@ def _retrieval(step: Step, attributes: Attributes) -> Step:
 
 def _rerank(step: Step, attributes: Attributes) -> Step:
     return _with_documents(
-        replace(step, retrieval_query=visible(attributes, "reranker.query")), _documents(attributes, RERANKED)
+        replace(step, retrieval_query=visible_text(attributes, "reranker.query")), _documents(attributes, RERANKED)
     )
 
 
 def _tool(step: Step, attributes: Attributes) -> Step:
     made = _value(attributes, OUTPUT, "output.mime_type")[0]
-    query = asked(_value(attributes, INPUT, "input.mime_type")[0]).query
+    query = chain_input(_value(attributes, INPUT, "input.mime_type")[0]).query
     name = text(attributes, "tool.name") or step.span.name
     return _with_documents(replace(step, retrieval_query=query, tool=name), documents(tool_result(made)))
 
@@ -183,7 +192,7 @@ def _tool(step: Step, attributes: Attributes) -> Step:
 def _embedding(step: Step, attributes: Attributes) -> Step:
     """A single text that was embedded is what somebody searched for; several are a corpus."""
     texts = flattened(attributes, "embedding.embeddings.").get("embedding.embeddings.", ())
-    only = visible(texts[0].fields, "embedding.text") if len(texts) == 1 else None
+    only = visible_text(texts[0].fields, "embedding.text") if len(texts) == 1 else None
     return replace(step, retrieval_query=only, model=text(attributes, "embedding.model_name"))
 
 
@@ -198,14 +207,14 @@ _READERS = {
 }
 
 
-def _asked(attributes: Attributes, key: str, mime_key: str) -> tuple[Asked, str | None]:
+def _asked(attributes: Attributes, key: str, mime_key: str) -> tuple[ChainInput, str | None]:
     given, cut = _value(attributes, key, mime_key)
-    return asked(given), cut
+    return chain_input(given), cut
 
 
-def _answered(attributes: Attributes, key: str, mime_key: str) -> tuple[tuple[Answered, str | None], str | None]:
+def _answered(attributes: Attributes, key: str, mime_key: str) -> tuple[tuple[ChainOutput, str | None], str | None]:
     made, cut = _value(attributes, key, mime_key)
-    return (answered(made), _in_raw(made)), cut
+    return (chain_output(made), _in_raw(made)), cut
 
 
 def _once(
@@ -240,7 +249,7 @@ def _value(attributes: Attributes, key: str, mime_key: str) -> tuple[AttributeVa
     return (value if printed is None else printed), None
 
 
-def _message(item: Item) -> Said:
+def _message(item: ListItem) -> ParsedMessage:
     fields = item.fields
     contents: list[AttributeValue] = []
     calls: set[str] = set()
@@ -249,23 +258,27 @@ def _message(item: Item) -> Said:
             calls.add(key.split(".", 3)[2])
     for part in flattened(fields, "message.contents.").get("message.contents.", ()):
         kind = text(part.fields, "message_content.type") or "text"
-        contents.append({"type": kind, "text": visible(part.fields, "message_content.text")})
+        contents.append({"type": kind, "text": visible_text(part.fields, "message_content.text")})
     # The first instrumentor of Groq left `message.` out.
-    body: AttributeValue = visible(fields, "message.content", "content") or contents
+    body: AttributeValue = visible_text(fields, "message.content", "content") or contents
     role = text(fields, "message.role", "role") or "user"
     if role.lower().startswith("tool"):
         role = "tool"  # smolagents says tool-call and tool-response
-    (message,) = said({"role": role, "content": body})
+    (message,) = messages_of({"role": role, "content": body})
     return replace(message, tool_calls=len(calls))
 
 
-def _prompts(attributes: Attributes) -> tuple[Said, ...]:
+def _prompts(attributes: Attributes) -> tuple[ParsedMessage, ...]:
     """`llm.prompts`: an array, or flattened as `llm.prompts.N.prompt.text`."""
     listed = attributes.get("llm.prompts")
     if isinstance(listed, list | tuple):
-        return tuple(Said("user", prompt) for prompt in listed if isinstance(prompt, str) and prompt != REDACTED)
+        return tuple(
+            ParsedMessage("user", prompt) for prompt in listed if isinstance(prompt, str) and prompt != REDACTED
+        )
     items = flattened(attributes, "llm.prompts.").get("llm.prompts.", ())
-    return tuple(Said("user", prompt) for item in items if (prompt := visible(item.fields, "prompt.text")))
+    return tuple(
+        ParsedMessage("user", prompt) for item in items if (prompt := visible_text(item.fields, "prompt.text"))
+    )
 
 
 def _documents(attributes: Attributes, prefix: str) -> Documents | None:

@@ -11,11 +11,18 @@ from dataclasses import replace
 
 from monitor.extract import genai
 from monitor.extract.attributes import flattened, is_mapping, is_sequence, text
-from monitor.extract.chain_io import answered, tidy
+from monitor.extract.chain_io import chain_output, clean_answer
 from monitor.extract.convention import Convention, Setup
 from monitor.extract.documents import documents
-from monitor.extract.messages import Said, before_last_user, conversation, heard, role_of, said
-from monitor.extract.operations import called, decoded, maker, question
+from monitor.extract.messages import (
+    ParsedMessage,
+    before_last_user,
+    conversation,
+    messages_of,
+    prompt_messages,
+    role_of,
+)
+from monitor.extract.operations import answering_model, decoded_value, function_input, operation_input
 from monitor.extract.reprs import literal
 from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 
@@ -73,14 +80,14 @@ def read(span: Span) -> Step:
 
 def _function(step: Step, attributes: Attributes) -> Step:
     args, kwargs = _printed(attributes.get(ARGS)), _printed(attributes.get(KWARGS))
-    ask = called(args if is_sequence(args) else (), kwargs if is_mapping(kwargs) else {})
+    ask = function_input(args if is_sequence(args) else (), kwargs if is_mapping(kwargs) else {})
     held = attributes.get(genai.OUTPUT)
     said_so = text(attributes, genai.OUTPUT, COMPLETION, CONTENT_COMPLETION)
-    made = held if is_sequence(held) else decoded(said_so).value
+    made = held if is_sequence(held) else decoded_value(said_so).value
     unsure = frozenset({"history"}) if ask.history else frozenset()
     listed = documents(made) if is_sequence(made) else None
     found = None if listed is None else listed.citations
-    answer = answered(made).response if not found else None
+    answer = chain_output(made).response if not found else None
     return replace(step, query=ask.query, history=ask.history, response=answer, documents=found, unsure=unsure)
 
 
@@ -96,20 +103,20 @@ def _printed(value: AttributeValue) -> AttributeValue:
 
 def _wrapper(step: Step, attributes: Attributes) -> Step:
     items = flattened(attributes, PROMPT + ".").get(PROMPT + ".", ())
-    given = tuple(m for item in items for m in said({"role": item.fields.get("role"), **item.fields}))
+    given = tuple(m for item in items for m in messages_of({"role": item.fields.get("role"), **item.fields}))
     if step.query is None and given:
         earlier, last = before_last_user(given)
         history = conversation(earlier) or None
         step = replace(step, query=last.content.strip() or None if last else None, history=history)
-    made = decoded(attributes.get(WORKFLOW_OUTPUT)).value
+    made = decoded_value(attributes.get(WORKFLOW_OUTPUT)).value
     if step.query is None and WORKFLOW_INPUT in attributes:
-        ask = question(decoded(attributes[WORKFLOW_INPUT]).value)
+        ask = operation_input(decoded_value(attributes[WORKFLOW_INPUT]).value)
         step = replace(step, query=ask.query, history=ask.history, unsure=step.unsure | {"history"})
     if step.response is None and made is not None:
-        answer = answered(made)
+        answer = chain_output(made)
         unsure = step.unsure if answer.certain else step.unsure | {"response"}
         step = replace(step, response=answer.response, documents=answer.documents, unsure=unsure)
-    return replace(step, model=step.model or maker(made))
+    return replace(step, model=step.model or answering_model(made))
 
 
 def _model_call(step: Step, attributes: Attributes) -> Step:
@@ -118,8 +125,8 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
     made = text(attributes, COMPLETION, CONTENT_COMPLETION)
     return replace(
         step,
-        messages=heard(given) if given and (not step.messages or len(step.messages) == 1) else step.messages,
-        output=step.output or (tidy(made) if made else None),
+        messages=prompt_messages(given) if given and (not step.messages or len(step.messages) == 1) else step.messages,
+        output=step.output or (clean_answer(made) if made else None),
     )
 
 
@@ -127,7 +134,7 @@ def _event(span: Span, name: str, key: str) -> str | None:
     return next((text(event.attributes, key) for event in span.events if event.name == name), None)
 
 
-def transcript(prompt: str) -> tuple[Said, ...]:
+def transcript(prompt: str) -> tuple[ParsedMessage, ...]:
     """Return the messages of a prompt that was written as `role: text` lines; any other text is one of the user.
 
     >>> [m.role for m in transcript("system: Be kind." + chr(10) + "user: Why?")]
@@ -135,10 +142,10 @@ def transcript(prompt: str) -> tuple[Said, ...]:
     """
     marks = list(_SPEAKER.finditer(prompt))
     if not marks or marks[0].start() > 0:
-        return said(prompt)
+        return messages_of(prompt)
     ends = [*(mark.start() for mark in marks[1:]), len(prompt)]
     return tuple(
-        Said(role_of(mark[1]) or "user", prompt[mark.end() : end].strip(), certain=False)
+        ParsedMessage(role_of(mark[1]) or "user", prompt[mark.end() : end].strip(), certain=False)
         for mark, end in zip(marks, ends, strict=True)
     )
 

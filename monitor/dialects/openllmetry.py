@@ -11,13 +11,13 @@ import re
 from dataclasses import replace
 
 from monitor.extract import genai, session_and_user
-from monitor.extract.attributes import Item, flattened, is_mapping, text
-from monitor.extract.chain_io import tidy
-from monitor.extract.component_names import component
+from monitor.extract.attributes import ListItem, flattened, is_mapping, text
+from monitor.extract.chain_io import first_answer
+from monitor.extract.component_names import role_by_name
 from monitor.extract.convention import Convention, FacetKeys, Setup, Table
 from monitor.extract.json_text import unwrap
-from monitor.extract.messages import Said, heard, said
-from monitor.extract.operations import Value, decoded, told
+from monitor.extract.messages import ParsedMessage, messages_of, prompt_messages
+from monitor.extract.operations import DecodedValue, decoded_value, step_with_io
 from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 
@@ -83,7 +83,7 @@ def role(span: Span) -> Role:
     kind = str(attributes.get(KIND, "")).lower()
     if kind == "task":
         name = _entity_name(span)
-        found = component(name) or (Role.NOISE if _HELPERS.search(name) else None)
+        found = role_by_name(name) or (Role.NOISE if _HELPERS.search(name) else None)
         return found or (Role.RETRIEVAL if _is_retriever(attributes) else Role.CHAIN)
     return KINDS.get(kind, Role.CHAIN if kind else Role.LLM)
 
@@ -98,13 +98,13 @@ def read(span: Span) -> Step:
     step = replace(step, error=step.error or ("error" if failed else None))
     if step.role is Role.TOOL:
         step = replace(step, tool=_entity_name(span) or None)
-    given, made = decoded(text(attributes, *INPUTS)), decoded(text(attributes, *OUTPUTS))
+    given, made = decoded_value(text(attributes, *INPUTS)), decoded_value(text(attributes, *OUTPUTS))
     step = replace(
         step,
         session_id=step.session_id or session_and_user.session_in_input(given.value),
         user_id=step.user_id or session_and_user.user_in_input(given.value),
     )
-    return told(step, _late(_unwrapped(given), made), _unwrapped(made))
+    return step_with_io(step, _late(_unwrapped(given), made), _unwrapped(made))
 
 
 def _is_retriever(attributes: Attributes) -> bool:
@@ -117,20 +117,20 @@ def _entity_name(span: Span) -> str:
     return (text(span.attributes, "traceloop.entity.name") or span.name).removesuffix(".task")
 
 
-def _unwrapped(value: Value) -> Value:
+def _unwrapped(value: DecodedValue) -> DecodedValue:
     held = value.value
     if not is_mapping(held):
         return value
     key = next((key for key in _WRAPPED if held.get(key) is not None), None)
-    return value if key is None else Value(held[key], value.cut)
+    return value if key is None else DecodedValue(held[key], value.cut)
 
 
-def _late(given: Value, made: Value) -> Value:
+def _late(given: DecodedValue, made: DecodedValue) -> DecodedValue:
     """A chain that streams is begun without its input, which then stands beside its output."""
     if given.value not in _NOTHING:
         return given
     kwargs = made.value.get("kwargs") if is_mapping(made.value) else None
-    return Value(kwargs["inputs"]) if is_mapping(kwargs) and "inputs" in kwargs else given
+    return DecodedValue(kwargs["inputs"]) if is_mapping(kwargs) and "inputs" in kwargs else given
 
 
 def _model_call(step: Step, attributes: Attributes) -> Step:
@@ -142,22 +142,22 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
         step = replace(step, messages=spoken.messages, output=spoken.output, tool_calls=spoken.tool_calls)
         streams = step.streaming or spoken.streaming
     else:
-        output = next((found for m in made if (found := tidy(m.content))), None)
-        step = replace(step, messages=heard(given), output=output, tool_calls=sum(m.tool_calls for m in made))
+        output = first_answer(made)
+        step = replace(step, messages=prompt_messages(given), output=output, tool_calls=sum(m.tool_calls for m in made))
         streams = step.streaming
     if any(event.name.endswith(_CHUNK) for event in step.span.events):
         streams = True
     return replace(step, streaming=streams)
 
 
-def _messages(item: Item, default: str) -> tuple[Said, ...]:
+def _messages(item: ListItem, default: str) -> tuple[ParsedMessage, ...]:
     fields = item.fields
     body: AttributeValue = fields.get("content")
     if isinstance(body, str) and body.startswith("[{"):
         body = unwrap(body)  # parts of a message with several media
     calls = {key.split(".")[1] for key in fields if key.startswith("tool_calls.")}
     called = len(calls) + ("function_call.name" in fields)
-    read = said({"role": text(fields, "role") or default, "content": body})
+    read = messages_of({"role": text(fields, "role") or default, "content": body})
     return tuple(replace(message, tool_calls=max(message.tool_calls, called)) for message in read)
 
 

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from monitor.extract import genai
 from monitor.extract.attributes import integer, is_mapping, is_sequence, text
-from monitor.extract.chain_io import answered, asked, returned, tidy
+from monitor.extract.chain_io import chain_input, chain_output, clean_answer, documents_from_tools, first_answer
 from monitor.extract.convention import Convention, FacetKeys, Setup
 from monitor.extract.documents import documents
 from monitor.extract.json_text import broken_off, unwrap
-from monitor.extract.messages import Said, before_last_user, conversation, heard, said
+from monitor.extract.messages import ParsedMessage, before_last_user, conversation, messages_of, prompt_messages
 from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 
 NAME = "pydantic_ai"
@@ -70,12 +70,12 @@ def _run(step: Step, attributes: Attributes) -> Step:
     query = asking.content.strip() if asking is not None else None
     response, shapeless = _result(attributes)
     if response is None and shapeless is None and step.error is None and RESULT not in attributes:
-        response = tidy(new[-1].content) if new and new[-1].role == "assistant" else None
+        response = clean_answer(new[-1].content) if new and new[-1].role == "assistant" else None
     return replace(
         step,
         query=query,
         history=conversation(earlier) if query is not None else None,
-        documents=returned(new),
+        documents=documents_from_tools(new),
         response=response,
         shapeless=shapeless,
     )
@@ -87,7 +87,7 @@ def _tool(step: Step, attributes: Attributes) -> Step:
     return replace(
         step,
         tool=text(attributes, "gen_ai.tool.name"),
-        retrieval_query=asked(unwrap(attributes.get(given))).query,
+        retrieval_query=chain_input(unwrap(attributes.get(given))).query,
         documents=None if read is None else read.citations,
     )
 
@@ -97,12 +97,12 @@ def _from_events(step: Step, attributes: Attributes) -> Step:
     listed = unwrap(attributes.get(EVENTS))
     if step.messages or step.output or not is_sequence(listed):
         return step
-    given = said([event for event in listed if not _is_choice(event)])
-    made = said([event for event in listed if _is_choice(event)], default="assistant")
+    given = messages_of([event for event in listed if not _is_choice(event)])
+    made = messages_of([event for event in listed if _is_choice(event)], default_role="assistant")
     return replace(
         step,
-        messages=heard(given),
-        output=next((found for m in made if (found := tidy(m.content))), None),
+        messages=prompt_messages(given),
+        output=first_answer(made),
         tool_calls=sum(m.tool_calls for m in made),
     )
 
@@ -113,7 +113,7 @@ _READERS: Mapping[Role, Callable[[Step, Attributes], Step]] = {
 }
 
 
-def _conversation(attributes: Attributes) -> tuple[tuple[Said, ...], tuple[Said, ...]]:
+def _conversation(attributes: Attributes) -> tuple[tuple[ParsedMessage, ...], tuple[ParsedMessage, ...]]:
     """The messages before the run and those of the run; without an index the last question begins the run."""
     for key in CONVERSATIONS:
         listed = unwrap(attributes.get(key))
@@ -121,8 +121,8 @@ def _conversation(attributes: Attributes) -> tuple[tuple[Said, ...], tuple[Said,
             began = integer(attributes, BEGAN_AT)
             if began is not None:
                 at = _place(listed, began)
-                return said(listed[:at]), said(listed[at:])
-            whole = said(listed)
+                return messages_of(listed[:at]), messages_of(listed[at:])
+            whole = messages_of(listed)
             earlier, _ = before_last_user(whole)
             return earlier, whole[len(earlier) :]
     return (), ()
@@ -146,9 +146,9 @@ def _result(attributes: Attributes) -> tuple[str | None, str | None]:
     written = text(attributes, RESULT)
     made = unwrap(written)
     if is_mapping(made) or is_sequence(made):
-        found = answered(made)
+        found = chain_output(made)
         return found.response, found.shapeless
-    return tidy(written or ""), None
+    return clean_answer(written or ""), None
 
 
 def _is_choice(event: AttributeValue) -> bool:

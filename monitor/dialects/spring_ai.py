@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from monitor.extract import genai
-from monitor.extract.attributes import is_sequence, text, visible
-from monitor.extract.chain_io import asked, tidy
+from monitor.extract.attributes import is_sequence, text, visible_text
+from monitor.extract.chain_io import chain_input, clean_answer
 from monitor.extract.convention import Convention, Setup
 from monitor.extract.documents import documents
 from monitor.extract.json_text import unwrap
@@ -135,7 +135,7 @@ def _tool(step: Step, fields: Attributes) -> Step:
     return replace(
         step,
         tool=text(fields, "spring.ai.tool.definition.name", "gen_ai.tool.name"),
-        retrieval_query=asked(unwrap(fields.get("spring.ai.tool.call.arguments"))).query,
+        retrieval_query=chain_input(unwrap(fields.get("spring.ai.tool.call.arguments"))).query,
         documents=None if read is None else read.citations,
     )
 
@@ -154,7 +154,7 @@ def _texts(fields: Attributes, *keys: str) -> Sequence[str]:
         listed = unwrap(fields.get(key))
         if is_sequence(listed):
             return [one for one in listed if isinstance(one, str) and one.strip()]
-        one = visible(fields, key)
+        one = visible_text(fields, key)
         if one is not None:
             return [one]
     return ()
@@ -162,7 +162,7 @@ def _texts(fields: Attributes, *keys: str) -> Sequence[str]:
 
 def _answer(fields: Attributes) -> str | None:
     made = _texts(fields, COMPLETION)
-    return tidy(made[0]) if made else None
+    return clean_answer(made[0]) if made else None
 
 
 DIALECT = Convention(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.extract.attributes import is_sequence, text
-from monitor.extract.component_names import component
+from monitor.extract.component_names import role_by_name
 from monitor.extract.convention import Convention, Setup, Table
 from monitor.extract.documents import documents
 from monitor.extract.failure import class_name
 from monitor.extract.json_text import unwrap
-from monitor.extract.operations import Value, decoded, question, told
+from monitor.extract.operations import DecodedValue, decoded_value, operation_input, step_with_io
 from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Attributes, Role, Span, Step
 
@@ -64,7 +64,7 @@ def role(span: Span) -> Role:
     """Return the role of the span's type, without one by its function; types nobody has heard of wrap others."""
     kind = str(span.attributes.get(KIND, "")).lower()
     if kind in _PLAIN and span.parent_id is not None:
-        return component(span.name.rpartition(".")[2]) or Role.CHAIN
+        return role_by_name(span.name.rpartition(".")[2]) or Role.CHAIN
     return ROLES.get(kind, Role.CHAIN)
 
 
@@ -77,19 +77,19 @@ def read(span: Span) -> Step:
         step = replace(step, error=class_name(failure.partition(":")[0].partition("(")[0]) or "error")
     if step.role is Role.TOOL:
         step = replace(step, tool=text(attributes, BASE + "mcp.tool_name"))
-    step = told(step, _given(attributes, step.role), _made(attributes, step.role))
+    step = step_with_io(step, _given(attributes, step.role), _made(attributes, step.role))
     if step.role in {Role.CHAIN, Role.AGENT} and step.history is None:
-        step = replace(step, history=question(_arguments(attributes)).history)
+        step = replace(step, history=operation_input(_arguments(attributes)).history)
     if step.role in {Role.RETRIEVAL, Role.RERANK}:
         return _found(step, attributes)
     return step
 
 
-def _given(attributes: Attributes, kind: Role) -> Value:
+def _given(attributes: Attributes, kind: Role) -> DecodedValue:
     named = text(attributes, *(BASE + key for key in _INPUTS.get(kind, ())))
     if named is not None:
-        return decoded(named)
-    return Value(_arguments(attributes) or None)
+        return decoded_value(named)
+    return DecodedValue(_arguments(attributes) or None)
 
 
 def _arguments(attributes: Attributes) -> Attributes:
@@ -98,14 +98,14 @@ def _arguments(attributes: Attributes) -> Attributes:
     }
 
 
-def _made(attributes: Attributes, kind: Role) -> Value:
+def _made(attributes: Attributes, kind: Role) -> DecodedValue:
     """What came out; of a stream the root keeps the last piece only, and the function's return has them all."""
     named = text(attributes, *(BASE + key for key in _OUTPUTS.get(kind, ())))
     returned = attributes.get(RETURN)
     pieces = [str(piece) for piece in returned if piece] if is_sequence(returned) else []
     if named is not None and pieces and pieces[-1] == named:
-        return Value("".join(pieces))
-    return decoded(returned if named is None else named)
+        return DecodedValue("".join(pieces))
+    return decoded_value(returned if named is None else named)
 
 
 def _found(step: Step, attributes: Attributes) -> Step:

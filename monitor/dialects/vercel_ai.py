@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from monitor.extract.attributes import is_mapping, is_sequence, text
-from monitor.extract.chain_io import answered, asked, tidy
+from monitor.extract.chain_io import chain_input, chain_output, clean_answer
 from monitor.extract.convention import Convention, FacetKeys, Setup, Table
 from monitor.extract.documents import documents
 from monitor.extract.json_text import dump, parse, unwrap
-from monitor.extract.messages import Said, before_last_user, conversation, heard, said
+from monitor.extract.messages import ParsedMessage, before_last_user, conversation, messages_of, prompt_messages
 from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 
@@ -101,7 +101,7 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
     response, shapeless = _made(attributes)
     return replace(
         step,
-        messages=heard(given),
+        messages=prompt_messages(given),
         output=response or shapeless,
         tool_calls=len(calls) if is_sequence(calls) else 0,
         streaming=_streams(step.span),
@@ -114,7 +114,7 @@ def _tool(step: Step, attributes: Attributes) -> Step:
     return replace(
         step,
         tool=text(attributes, "ai.toolCall.name"),
-        retrieval_query=asked(unwrap(attributes.get("ai.toolCall.args"))).query,
+        retrieval_query=chain_input(unwrap(attributes.get("ai.toolCall.args"))).query,
         documents=None if read is None else read.citations,
     )
 
@@ -148,7 +148,7 @@ _READERS: Mapping[Role, Callable[[Step, Attributes], Step]] = {
 }
 
 
-def _given(attributes: Attributes) -> tuple[tuple[Said, ...], str | None]:
+def _given(attributes: Attributes) -> tuple[tuple[ParsedMessage, ...], str | None]:
     """The messages that went in, and the text that they were cut in (None: they were not cut)."""
     for key in (MESSAGES, PROMPT):
         value = attributes.get(key)
@@ -158,7 +158,7 @@ def _given(attributes: Attributes) -> tuple[tuple[Said, ...], str | None]:
         held = value if parsed is None else parsed.value
         if is_mapping(held) and (held.get("messages") or held.get("prompt")):
             held = held.get("messages") or held.get("prompt")
-        read = said(held)
+        read = messages_of(held)
         if read:
             return read, parsed.cut if parsed is not None else None
     return (), None
@@ -168,11 +168,11 @@ def _made(attributes: Attributes) -> tuple[str | None, str | None]:
     """The answer as text; else compact JSON of an object in which no answer was found."""
     written = text(attributes, *TEXTS)
     if written is not None:
-        return tidy(written), None
+        return clean_answer(written), None
     made = next((unwrap(attributes[key]) for key in OBJECTS if attributes.get(key)), None)
     if made is None:
         return None, None
-    found = answered(made)
+    found = chain_output(made)
     return found.response, found.shapeless
 
 

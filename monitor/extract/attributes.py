@@ -40,7 +40,7 @@ def text(attributes: Attributes, *keys: str) -> str | None:
     return None
 
 
-def visible(attributes: Attributes, *keys: str) -> str | None:
+def visible_text(attributes: Attributes, *keys: str) -> str | None:
     """Return the first of `keys` that holds text which no privacy switch replaced; structured values as JSON."""
     for key in keys:
         value = attributes.get(key)
@@ -104,14 +104,14 @@ def mapping(attributes: Attributes, key: str) -> Mapping[str, AttributeValue]:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ListItem:
     """One element of a list that was flattened into `prefix.N.field` attributes; `fields` is what follows N."""
 
     index: int
     fields: Attributes
 
 
-def flattened(attributes: Attributes, *prefixes: str) -> Mapping[str, tuple[Item, ...]]:
+def flattened(attributes: Attributes, *prefixes: str) -> Mapping[str, tuple[ListItem, ...]]:
     """Return, for each of `prefixes` found, its elements in numeric order; indexes may have holes or start above 0.
 
     >>> [i.index for i in flattened({"a.10.x": 1, "a.9.x": 2, "b.x": 3}, "a.")["a."]]
@@ -127,4 +127,6 @@ def flattened(attributes: Attributes, *prefixes: str) -> Mapping[str, tuple[Item
                 if index.isdecimal() and field:
                     found.setdefault(prefix, {}).setdefault(int(index), {})[field] = value
                 break
-    return {prefix: tuple(Item(i, fields) for i, fields in sorted(items.items())) for prefix, items in found.items()}
+    return {
+        prefix: tuple(ListItem(i, fields) for i, fields in sorted(items.items())) for prefix, items in found.items()
+    }

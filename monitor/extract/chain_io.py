@@ -7,7 +7,7 @@ from a repr; assembly then prefers what a model call says.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,7 +16,15 @@ from monitor.extract.attributes import REDACTED, is_mapping, is_sequence
 from monitor.extract.component_names import spellings
 from monitor.extract.documents import documents, ranked
 from monitor.extract.json_text import dump, parse
-from monitor.extract.messages import Said, before_last_user, conversation, plainly_named, role_of, said, text_of
+from monitor.extract.messages import (
+    ParsedMessage,
+    before_last_user,
+    conversation,
+    messages_of,
+    role_of,
+    text_of,
+    without_underscores,
+)
 from monitor.model.spans import AttributeValue
 from monitor.model.turns import Citation, Message
 
@@ -54,7 +62,7 @@ _Mapping: TypeAlias = Mapping[str, AttributeValue]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ChainInput:
     """What a chain's input says; `None` where it does not say."""
 
     query: str | None = None
@@ -62,12 +70,12 @@ class Asked:
     documents: tuple[Citation, ...] | None = None
     query_certain: bool = True
     history_certain: bool = True
-    answered: str | None = None
+    last_answer: str | None = None
     """The answer that the messages end with: it was given before, unless the app wrote it into its input afterwards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class ChainOutput:
     """What a chain's output says."""
 
     response: str | None = None
@@ -77,42 +85,42 @@ class Answered:
     """Compact JSON of an output in which no answer was found."""
 
 
-def asked(value: AttributeValue) -> Asked:
+def chain_input(value: AttributeValue) -> ChainInput:
     """Return what a chain's input asks; plain text is the query itself."""
     if isinstance(value, str):
-        return Asked(query=_clean(value))
+        return ChainInput(query=_clean(value))
     if is_sequence(value):
-        return _asked_in_messages(said(value)) or Asked()
+        return _asked_in_messages(messages_of(value)) or ChainInput()
     if not is_mapping(value):
-        return Asked()
+        return ChainInput()
     history = _history(value)
-    found = _question(value) or Asked()
-    return Asked(
+    found = _question(value) or ChainInput()
+    return ChainInput(
         query=found.query,
         history=found.history if history is None else conversation(history),
         documents=_contexts(value),
         query_certain=found.query_certain,
         history_certain=found.history_certain if history is None else all(message.certain for message in history),
-        answered=found.answered,
+        last_answer=found.last_answer,
     )
 
 
-def answered(value: AttributeValue) -> Answered:
+def chain_output(value: AttributeValue) -> ChainOutput:
     """Return what a chain's output answers; plain text is the answer itself."""
     spoken = isinstance(value, str) and reprs.prints_messages(value)
     if isinstance(value, str) and not spoken and not reprs.prints_object(value):
-        return Answered(response=tidy(value))
+        return ChainOutput(response=clean_answer(value))
     docs = _contexts(value) if is_mapping(value) else None
     found = _answer(value, depth=0)
     if found is None and is_mapping(value):
         found = _nested_answer(value)
     if found is not None:
-        return Answered(response=found.content, documents=docs, certain=found.certain)
+        return ChainOutput(response=found.content, documents=docs, certain=found.certain)
     empty = spoken or value is None or value in ([], {}, ())
-    return Answered(documents=docs, shapeless=None if empty else value if isinstance(value, str) else dump(value))
+    return ChainOutput(documents=docs, shapeless=None if empty else value if isinstance(value, str) else dump(value))
 
 
-def returned(messages: Sequence[Said | Message]) -> tuple[Citation, ...] | None:
+def documents_from_tools(messages: Sequence[ParsedMessage | Message]) -> tuple[Citation, ...] | None:
     """Return the documents that tools told of since the last message of a user, each once; None when none did."""
     asked_at = max((at for at, message in enumerate(messages) if message.role == "user"), default=-1)
     found: dict[str, Citation] = {}
@@ -124,11 +132,18 @@ def returned(messages: Sequence[Said | Message]) -> tuple[Citation, ...] | None:
     return ranked(tuple(found.values())) if found else None
 
 
-def tidy(text: str) -> str | None:
+def first_answer(messages: Iterable[ParsedMessage]) -> str | None:
+    """Return the first answer among the replies of a model, without what frameworks put around it; None for none."""
+    return next((answer for message in messages if (answer := clean_answer(message.content))), None)
+
+
+def clean_answer(text: str) -> str | None:
     """Return an answer without what frameworks put around it; None when nothing is left.
 
-    >>> tidy("assistant: Two years."), tidy("<generator object>"), tidy("[[ ## answer ## ]] Yes.")
-    ('Two years.', None, 'Yes.')
+    >>> clean_answer("assistant: Two years."), clean_answer("<generator object>")
+    ('Two years.', None)
+    >>> clean_answer("[[ ## answer ## ]] Yes.")
+    'Yes.'
     """
     if not text.strip() or text == REDACTED or _EMPTY.fullmatch(text):
         return None
@@ -166,40 +181,40 @@ def _levels(value: _Mapping) -> Iterator[list[_Mapping]]:
             return
 
 
-def _question(value: _Mapping) -> Asked | None:
+def _question(value: _Mapping) -> ChainInput | None:
     for level in _levels(value):
         for keys, certain in ((_QUESTIONS, True), (("messages",), True), (_WEAK_QUESTIONS, False)):
             for key in keys:
                 for holder in level:
                     found = _question_at(holder.get(key)) if key in holder else None
                     if found is not None:
-                        return found if certain else Asked(query=found.query, query_certain=False)
+                        return found if certain else ChainInput(query=found.query, query_certain=False)
     return None
 
 
-def _question_at(held: AttributeValue) -> Asked | None:
+def _question_at(held: AttributeValue) -> ChainInput | None:
     if isinstance(held, str):
         parsed = parse(held)
         if parsed is not None and not isinstance(parsed.value, str):
             return _question_in(parsed.value)
         query = _clean(held)
-        return None if query is None else Asked(query=query)
+        return None if query is None else ChainInput(query=query)
     return _question_in(held)
 
 
-def _question_in(held: AttributeValue) -> Asked | None:
+def _question_in(held: AttributeValue) -> ChainInput | None:
     if is_sequence(held):
         if held and isinstance(held[0], str) and not reprs.prints_messages(held[0]):
             query = _clean(held[0])
-            return None if query is None else Asked(query=query)
-        return _asked_in_messages(said(held))
+            return None if query is None else ChainInput(query=query)
+        return _asked_in_messages(messages_of(held))
     if is_mapping(held):
         spoken = role_of(held.get("role")) or role_of(held.get("type")) or "lc" in held
-        return _asked_in_messages(said(held)) if spoken else _question(held)
+        return _asked_in_messages(messages_of(held)) if spoken else _question(held)
     return None
 
 
-def _asked_in_messages(messages: Sequence[Said]) -> Asked | None:
+def _asked_in_messages(messages: Sequence[ParsedMessage]) -> ChainInput | None:
     """History is not said to be empty by messages that hold nothing but the question: some apps keep it elsewhere.
 
     Messages that end with an answer may be the conversation so far, and the question stands elsewhere.
@@ -209,29 +224,29 @@ def _asked_in_messages(messages: Sequence[Said]) -> Asked | None:
         return None
     history = conversation(earlier)
     final = messages[-1]
-    answered = tidy(final.content) if final.role == "assistant" and not final.tool_calls else None
-    return Asked(
+    last_answer = clean_answer(final.content) if final.role == "assistant" and not final.tool_calls else None
+    return ChainInput(
         query=last.content.strip(),
         history=history or None,
-        query_certain=answered is None,
-        history_certain=last.certain and answered is None,
-        answered=answered,
+        query_certain=last_answer is None,
+        history_certain=last.certain and last_answer is None,
+        last_answer=last_answer,
     )
 
 
-def _history(value: _Mapping) -> tuple[Said, ...] | None:
+def _history(value: _Mapping) -> tuple[ParsedMessage, ...] | None:
     for level in _levels(value):
         for key in _HISTORIES:
             for holder in level:
                 held = holder.get(key)
                 if is_sequence(held) and held and all(isinstance(line, str) for line in held):
-                    return _lines([str(line) for line in held]) or said(held)
+                    return _lines([str(line) for line in held]) or messages_of(held)
                 if is_sequence(held) or is_mapping(held):
-                    return said(held)
+                    return messages_of(held)
                 if isinstance(held, str):
-                    return _transcript(held) or said(held)
+                    return _transcript(held) or messages_of(held)
         for holder in level:
-            spoken = said(holder["messages"]) if _asks_beside_messages(holder) else ()
+            spoken = messages_of(holder["messages"]) if _asks_beside_messages(holder) else ()
             if spoken and spoken[-1].role == "assistant":
                 return spoken
     return None
@@ -241,19 +256,19 @@ def _asks_beside_messages(value: _Mapping) -> bool:
     return is_sequence(value.get("messages")) and any(isinstance(value.get(key), str) for key in _QUESTIONS)
 
 
-def _transcript(text: str) -> tuple[Said, ...]:
+def _transcript(text: str) -> tuple[ParsedMessage, ...]:
     """`Human: ...` and `AI: ...` lines, as prompt-building code writes them."""
     marks = list(_TRANSCRIPT.finditer(text))
     if not marks or marks[0].start() > 0:
         return ()
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     return tuple(
-        Said(role_of(mark[1]) or "user", text[mark.end() : end].strip(), certain=False)
+        ParsedMessage(role_of(mark[1]) or "user", text[mark.end() : end].strip(), certain=False)
         for mark, end in zip(marks, ends, strict=True)
     )
 
 
-def _lines(lines: Sequence[str]) -> tuple[Said, ...]:
+def _lines(lines: Sequence[str]) -> tuple[ParsedMessage, ...]:
     """A list whose texts all begin with who speaks."""
     spoken = [_transcript(line) for line in lines]
     return tuple(one[0] for one in spoken) if all(len(one) == 1 for one in spoken) else ()
@@ -269,7 +284,7 @@ def _contexts(value: _Mapping) -> tuple[Citation, ...] | None:
     return None
 
 
-def _answer(value: AttributeValue, *, depth: int) -> Said | None:  # noqa: PLR0911 -- one return per shape
+def _answer(value: AttributeValue, *, depth: int) -> ParsedMessage | None:  # noqa: PLR0911 -- one return per shape
     if depth > _DEPTH:
         return None
     if isinstance(value, str):
@@ -278,9 +293,9 @@ def _answer(value: AttributeValue, *, depth: int) -> Said | None:  # noqa: PLR09
         return _answer_in_list(value, depth=depth)
     if not is_mapping(value):
         return None
-    value = plainly_named(value)
+    value = without_underscores(value)
     if role_of(value.get("role")) or role_of(value.get("type")) or "lc" in value:
-        return _last_said(said(value))
+        return _last_said(messages_of(value))
     for key in _ANSWERS:
         if value.get(key):
             found = _answer(_first_alternative(value, key), depth=depth + 1)
@@ -294,50 +309,50 @@ def _first_alternative(value: _Mapping, key: str) -> AttributeValue:
     return held[0] if key in _ALTERNATIVES and is_sequence(held) and held else held
 
 
-def _answer_in_text(value: str, *, depth: int) -> Said | None:
+def _answer_in_text(value: str, *, depth: int) -> ParsedMessage | None:
     parsed = parse(value)
     if parsed is not None and not isinstance(parsed.value, str):
         found = _answer(parsed.value, depth=depth + 1)
         if found is not None:
             return found
     if reprs.prints_messages(value):
-        return _last_said(said(value))
+        return _last_said(messages_of(value))
     if reprs.prints_object(value):
         return _answer_in_object(value)
-    text = tidy(value)
-    return None if text is None else Said("assistant", text)
+    text = clean_answer(value)
+    return None if text is None else ParsedMessage("assistant", text)
 
 
-def _answer_in_object(value: str) -> Said | None:
+def _answer_in_object(value: str) -> ParsedMessage | None:
     """The last message printed inside an object, if a model said it, else a field; a preview may have neither."""
     if "Message(" in value:
-        role, printed = reprs.concluding(value) or ("", "")
+        role, printed = reprs.last_message(value) or ("", "")
         printed = printed if (role_of(role) or role_of(f"{role}message")) == "assistant" else ""
     else:
         printed = reprs.field(value, _ANSWERS) or ""
-    text = tidy(printed)
-    return None if text is None else Said("assistant", text, certain=False)
+    text = clean_answer(printed)
+    return None if text is None else ParsedMessage("assistant", text, certain=False)
 
 
-def _answer_in_list(value: Sequence[AttributeValue], *, depth: int) -> Said | None:
+def _answer_in_list(value: Sequence[AttributeValue], *, depth: int) -> ParsedMessage | None:
     """Of messages the last; of alternatives the first; several plain texts are no answer."""
     if not value or (isinstance(value[0], str) and len(value) > 1):
         return None
     first = value[0]
     spoken = is_mapping(first) and (role_of(first.get("role")) or role_of(first.get("type")) or "lc" in first)
     if spoken or (isinstance(first, str) and reprs.prints_messages(first)):
-        return _last_said(said(value))
+        return _last_said(messages_of(value))
     return _answer(first, depth=depth + 1) if not isinstance(first, str) else None
 
 
-def _last_said(messages: Sequence[Said]) -> Said | None:
+def _last_said(messages: Sequence[ParsedMessage]) -> ParsedMessage | None:
     if not messages or messages[-1].role != "assistant":
         return None
-    text = tidy(messages[-1].content)
-    return None if text is None else Said("assistant", text, certain=messages[-1].certain)
+    text = clean_answer(messages[-1].content)
+    return None if text is None else ParsedMessage("assistant", text, certain=messages[-1].certain)
 
 
-def _nested_answer(value: _Mapping) -> Said | None:
+def _nested_answer(value: _Mapping) -> ParsedMessage | None:
     for level in _levels(value):
         for key in _NESTED_ANSWERS:
             for holder in level:

@@ -31,11 +31,11 @@ def spellings(*names: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4096)
-def component(name: str) -> Role | None:
+def role_by_name(name: str) -> Role | None:
     """Return whether a component retrieves, reranks or embeds; None where its name does not tell.
 
-    >>> component("VectorIndexRetriever"), component("rerank_docs"), component("retrieval_chain"), component("research")
-    (<Role.RETRIEVAL: 'retrieval'>, <Role.RERANK: 'rerank'>, None, None)
+    >>> role_by_name("VectorIndexRetriever"), role_by_name("retrieval_chain")
+    (<Role.RETRIEVAL: 'retrieval'>, None)
     """
     words = [word.lower() for word in _WORD.findall(name[:200])]
     if not words or not _WHOLE.isdisjoint(words):

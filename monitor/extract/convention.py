@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from monitor.extract import session_and_user
-from monitor.extract.attributes import boolean, integer, text, visible
+from monitor.extract.attributes import boolean, integer, text, visible_text
 from monitor.extract.failure import failure
 from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Role, Span, Step
@@ -46,7 +46,7 @@ class Table:
             input_tokens=integer(attributes, *self.input_tokens),
             output_tokens=integer(attributes, *self.output_tokens),
             response_id=text(attributes, *self.response_id),
-            retrieval_query=visible(attributes, *self.retrieval_query),
+            retrieval_query=visible_text(attributes, *self.retrieval_query),
             streaming=boolean(attributes, *self.streaming),
             error=failure(span),
             facets={facet: value for facet, key in self.facets if (value := text(attributes, key)) is not None},

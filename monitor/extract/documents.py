@@ -101,7 +101,7 @@ def _in_text(text: str, *, trusted: bool, depth: int) -> tuple[list[Citation] | 
     listed: Sequence[AttributeValue] = reprs.documents(text)
     if not listed and reprs.prints_messages(text):
         listed = reprs.documents(reprs.artifact(text))
-        said = reprs.spoken(text)
+        said = reprs.messages(text)
         if not listed and said:
             return _listed(said[-1][1], trusted=trusted, depth=depth + 1)
     listed = listed or excerpts(text)

@@ -38,7 +38,7 @@ def exception(span: Span) -> str | None:
     return None
 
 
-def of_a_model(span: Span) -> bool:
+def is_model_failure(span: Span) -> bool:
     """Return whether an exception of a model's client ended the span.
 
     Clients of whole clouds are left out: they call much else.

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from monitor.extract.attributes import is_mapping, is_sequence, number, text, visible
-from monitor.extract.chain_io import Answered, Asked, answered, asked, tidy
+from monitor.extract.attributes import is_mapping, is_sequence, number, text, visible_text
+from monitor.extract.chain_io import ChainInput, ChainOutput, chain_input, chain_output, first_answer
 from monitor.extract.convention import Table
 from monitor.extract.documents import documents
 from monitor.extract.json_text import parse, unwrap
-from monitor.extract.messages import Said, before_last_user, conversation, heard, said
+from monitor.extract.messages import ParsedMessage, before_last_user, conversation, messages_of, prompt_messages
 from monitor.model.spans import Attributes, AttributeValue, Event, Role, Span, Step
 from monitor.model.turns import Citation
 
@@ -122,12 +122,12 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
         given = _from_events(step.span.events, MESSAGE_EVENTS) or _written(attributes, PROMPTS, "user")
     if not made:
         made = _choices(step.span.events) or _written(attributes, COMPLETIONS, "assistant")
-    output = next((found for m in made if (found := tidy(m.content))), None)
-    context = visible(attributes, *_CONTEXTS)
+    output = first_answer(made)
+    context = visible_text(attributes, *_CONTEXTS)
     streams = step.streaming or any(key in attributes for key in _FIRST_CHUNK)
     return replace(
         step,
-        messages=heard(given),
+        messages=prompt_messages(given),
         output=output,
         shapeless=context,
         tool_calls=sum(m.tool_calls for m in made) or _calls_tools(attributes),
@@ -136,8 +136,8 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
     )
 
 
-def _written(attributes: Attributes, keys: Sequence[str], default: str) -> tuple[Said, ...]:
-    return next((said(unwrap(attributes[key]), default=default) for key in keys if attributes.get(key)), ())
+def _written(attributes: Attributes, keys: Sequence[str], default: str) -> tuple[ParsedMessage, ...]:
+    return next((messages_of(unwrap(attributes[key]), default_role=default) for key in keys if attributes.get(key)), ())
 
 
 def _calls_tools(attributes: Attributes) -> int:
@@ -148,14 +148,14 @@ def _calls_tools(attributes: Attributes) -> int:
 
 def _agent(step: Step, attributes: Attributes) -> Step:
     given, cut = _messages(attributes)
-    made = said(attributes.get(OUTPUT), default="assistant")
+    made = messages_of(attributes.get(OUTPUT), default_role="assistant")
     if not given and not made:
         given, made = _from_events(step.span.events, MESSAGE_EVENTS), _choices(step.span.events)
     earlier, last = before_last_user(given)
-    ask = Asked(query=last.content.strip() or None if last else None, history=conversation(earlier) or None)
+    ask = ChainInput(query=last.content.strip() or None if last else None, history=conversation(earlier) or None)
     ask = _inside(ask, state=step.role is Role.CHAIN)
-    response = next((found for m in reversed(made) if m.role == "assistant" and (found := tidy(m.content))), None)
-    answer = answered(_structured(response)) if step.role is Role.CHAIN else Answered()
+    response = first_answer(m for m in reversed(made) if m.role == "assistant")
+    answer = chain_output(_structured(response)) if step.role is Role.CHAIN else ChainOutput()
     failed = _failed(attributes)
     return replace(
         step,
@@ -168,10 +168,10 @@ def _agent(step: Step, attributes: Attributes) -> Step:
     )
 
 
-def _inside(ask: Asked, *, state: bool) -> Asked:
+def _inside(ask: ChainInput, *, state: bool) -> ChainInput:
     """Instrumentations of frameworks write a state, or a list of messages, as the JSON text of one message."""
     value = _structured(ask.query)
-    inner = asked(value)
+    inner = chain_input(value)
     if inner.query is None:
         return replace(ask, query=None) if state and value is not None else ask
     return replace(inner, history=inner.history or ask.history)
@@ -208,7 +208,7 @@ def _tool(step: Step, attributes: Attributes) -> Step:
             given = event.attributes.get("content")
         elif name == CHOICE:
             made = event.attributes.get("message")
-    query = asked(unwrap(given)).query
+    query = chain_input(unwrap(given)).query
     read = documents(unwrap(made))
     return replace(
         step,
@@ -258,20 +258,20 @@ def _with_details(span: Span) -> Attributes:
     return merged | {key: value for key, value in span.attributes.items() if value not in (None, "")}
 
 
-def _messages(attributes: Attributes) -> tuple[tuple[Said, ...], bool]:
+def _messages(attributes: Attributes) -> tuple[tuple[ParsedMessage, ...], bool]:
     """The messages that went in, and whether an attribute limit cut them."""
     value = attributes.get(INPUT)
     parsed = parse(value) if isinstance(value, str) else None
-    return said(value if parsed is None else parsed.value), parsed is not None and parsed.cut is not None
+    return messages_of(value if parsed is None else parsed.value), parsed is not None and parsed.cut is not None
 
 
-def _made(attributes: Attributes) -> tuple[Said, ...]:
+def _made(attributes: Attributes) -> tuple[ParsedMessage, ...]:
     """What came out: of several choices each with its own end, or one answer in pieces that have none but the last."""
     listed = unwrap(attributes.get(OUTPUT))
-    made = said(attributes.get(OUTPUT) if listed is None else listed, default="assistant")
+    made = messages_of(attributes.get(OUTPUT) if listed is None else listed, default_role="assistant")
     if is_sequence(listed) and len(made) == len(listed) and _in_pieces(listed):
         whole = "".join(m.content for m in made)
-        return (Said("assistant", whole, sum(m.tool_calls for m in made), all(m.certain for m in made)),)
+        return (ParsedMessage("assistant", whole, sum(m.tool_calls for m in made), all(m.certain for m in made)),)
     return made
 
 
@@ -279,8 +279,10 @@ def _in_pieces(listed: Sequence[AttributeValue]) -> bool:
     return len(listed) > 1 and all(is_mapping(one) and one.get("finish_reason") == "" for one in listed[:-1])
 
 
-def _instructions(attributes: Attributes) -> tuple[Said, ...]:
-    return tuple(replace(m, role="system") for m in said(unwrap(attributes.get(INSTRUCTIONS)), default="system"))
+def _instructions(attributes: Attributes) -> tuple[ParsedMessage, ...]:
+    return tuple(
+        replace(m, role="system") for m in messages_of(unwrap(attributes.get(INSTRUCTIONS)), default_role="system")
+    )
 
 
 def _content(event: Event) -> AttributeValue:
@@ -300,24 +302,24 @@ def _parts(value: AttributeValue) -> AttributeValue:
     return held if is_sequence(held) and held and all(map(is_mapping, held)) else value
 
 
-def _from_events(events: Sequence[Event], roles: Mapping[str, str]) -> tuple[Said, ...]:
-    heard_so_far: list[Said] = []
+def _from_events(events: Sequence[Event], roles: Mapping[str, str]) -> tuple[ParsedMessage, ...]:
+    heard_so_far: list[ParsedMessage] = []
     for event in events:
         name = _name(event)
         if name in roles:
             content = _content(event)
-            read = said(content, default=roles[name]) or (Said(roles[name], ""),)
+            read = messages_of(content, default_role=roles[name]) or (ParsedMessage(roles[name], ""),)
             # Gemini's history, answers included, comes in events of the user.
             answered = [roles[name] == "user" and m.role == "assistant" for m in read]
             heard_so_far += [m if a else replace(m, role=roles[name]) for m, a in zip(read, answered, strict=True)]
         elif name == "gen_ai.content.prompt":
-            heard_so_far += said(unwrap(event.attributes.get(PROMPT_EVENTS[name])))
+            heard_so_far += messages_of(unwrap(event.attributes.get(PROMPT_EVENTS[name])))
     return tuple(heard_so_far)
 
 
-def _choices(events: Sequence[Event]) -> tuple[Said, ...]:
+def _choices(events: Sequence[Event]) -> tuple[ParsedMessage, ...]:
     """Of several choices the first by index answers; unless only the last is finished: the chunks of one answer."""
-    made: list[tuple[int, Said]] = []
+    made: list[tuple[int, ParsedMessage]] = []
     finished: list[bool] = []
     for event in events:
         name = _name(event)
@@ -328,10 +330,12 @@ def _choices(events: Sequence[Event]) -> tuple[Said, ...]:
             inner = content.get("message", content) if is_mapping(content) else content
             made += [
                 (index if isinstance(index, int) else 0, replace(m, role="assistant"))
-                for m in said(inner, default="assistant")
+                for m in messages_of(inner, default_role="assistant")
             ]
         elif name == "gen_ai.content.completion":
-            made += [(0, m) for m in said(unwrap(event.attributes.get(PROMPT_EVENTS[name])), default="assistant")]
+            made += [
+                (0, m) for m in messages_of(unwrap(event.attributes.get(PROMPT_EVENTS[name])), default_role="assistant")
+            ]
     answers = tuple(m for _, m in sorted(made, key=lambda choice: choice[0]))
     if len(answers) > 1 and len(answers) == len(finished) and finished[-1] and not any(finished[:-1]):
         whole = "".join(m.content for m in answers)

@@ -39,7 +39,7 @@ _DEPTH = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ParsedMessage:
     """One message; `tool_calls` counts the calls it asks for, `certain` is False for what was read out of a repr."""
 
     role: str
@@ -53,23 +53,23 @@ def role_of(value: AttributeValue) -> str | None:
     return _ROLES.get(value.lower()) if isinstance(value, str) else None
 
 
-def said(  # noqa: PLR0911 -- one return per shape
-    value: AttributeValue, *, default: str = "user", depth: int = 0
-) -> tuple[Said, ...]:
-    """Return the messages in a value, oldest first; plain text is one message of role `default`."""
+def messages_of(  # noqa: PLR0911 -- one return per shape
+    value: AttributeValue, *, default_role: str = "user", depth: int = 0
+) -> tuple[ParsedMessage, ...]:
+    """Return the messages in a value, oldest first; plain text is one message of role `default_role`."""
     if depth > _DEPTH or value is None:
         return ()
     if isinstance(value, str):
-        return _from_text(value, default, depth)
+        return _from_text(value, default_role, depth)
     if is_mapping(value):
-        return _from_mapping(value, default, depth)
+        return _from_mapping(value, default_role, depth)
     if is_sequence(value):
         pair = _from_pair(value)
         if pair is not None:
             return pair
         if value and all(is_mapping(part) and "role" not in part and _is_part(part) for part in value):
-            return (_message(default, value),)
-        return _in_order(value, default, depth)
+            return (_message(default_role, value),)
+        return _in_order(value, default_role, depth)
     return ()
 
 
@@ -86,19 +86,19 @@ def text_of(content: AttributeValue, *, depth: int = 0) -> str:
     return "" if content is None or isinstance(content, bytes) else str(content)
 
 
-def heard(messages: Sequence[Said]) -> tuple[Message, ...]:
+def prompt_messages(messages: Sequence[ParsedMessage]) -> tuple[Message, ...]:
     """Return what went into a model call; a user's message stays even when its content was lost."""
     return tuple(Message(role=m.role, content=m.content) for m in messages if m.content or m.role == "user")
 
 
-def conversation(messages: Sequence[Said]) -> tuple[Message, ...]:
+def conversation(messages: Sequence[ParsedMessage]) -> tuple[Message, ...]:
     """Return what user and assistant said, without system prompts, tool traffic and empty messages."""
     return tuple(
         Message(role=m.role, content=m.content) for m in messages if m.role in {"user", "assistant"} and m.content
     )
 
 
-def before_last_user(messages: Sequence[Said]) -> tuple[tuple[Said, ...], Said | None]:
+def before_last_user(messages: Sequence[ParsedMessage]) -> tuple[tuple[ParsedMessage, ...], ParsedMessage | None]:
     """Return the messages before the last one of a user, and that one; all and None when no user spoke."""
     for at in range(len(messages) - 1, -1, -1):
         if messages[at].role == "user":
@@ -106,20 +106,20 @@ def before_last_user(messages: Sequence[Said]) -> tuple[tuple[Said, ...], Said |
     return tuple(messages), None
 
 
-def plainly_named(message: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
+def without_underscores(message: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
     """Return a message with the names that Haystack's had an underscore before (`_role`, `_content`), any other as is.
 
-    >>> plainly_named({"_role": "user", "_content": "Why?"})
+    >>> without_underscores({"_role": "user", "_content": "Why?"})
     {'role': 'user', 'content': 'Why?'}
     """
     return {key.lstrip("_"): held for key, held in message.items()} if "_role" in message else message
 
 
-def _in_order(value: Sequence[AttributeValue], default: str, depth: int) -> tuple[Said, ...]:
+def _in_order(value: Sequence[AttributeValue], default_role: str, depth: int) -> tuple[ParsedMessage, ...]:
     """The messages of a list; what follows a tool's call under an unheard-of role is its result, named for the tool."""
-    found: list[Said] = []
+    found: list[ParsedMessage] = []
     for item in value:
-        read = said(item, default=default, depth=depth + 1)
+        read = messages_of(item, default_role=default_role, depth=depth + 1)
         called = bool(found) and (found[-1].tool_calls > 0 or found[-1].role == "tool")
         if called and is_mapping(item) and isinstance(item.get("role"), str) and role_of(item["role"]) is None:
             read = tuple(replace(message, role="tool") for message in read)
@@ -127,73 +127,75 @@ def _in_order(value: Sequence[AttributeValue], default: str, depth: int) -> tupl
     return tuple(found)
 
 
-def _from_text(value: str, default: str, depth: int) -> tuple[Said, ...]:
+def _from_text(value: str, default_role: str, depth: int) -> tuple[ParsedMessage, ...]:
     if not value.strip() or value == REDACTED:
         return ()
     parsed = parse(value)
     if parsed is not None and not isinstance(parsed.value, str):
-        read = said(parsed.value, default=default, depth=depth + 1)
+        read = messages_of(parsed.value, default_role=default_role, depth=depth + 1)
         if read or parsed.value in ([], {}):
             return read
     if reprs.prints_messages(value):
         printed = reprs.literal(value)
         if printed is not None:
-            read = said(printed, default=default, depth=depth + 1)
+            read = messages_of(printed, default_role=default_role, depth=depth + 1)
         else:
-            read = tuple(Said(role_of(r) or role_of(f"{r}message") or default, t) for r, t in reprs.spoken(value))
+            read = tuple(
+                ParsedMessage(role_of(r) or role_of(f"{r}message") or default_role, t) for r, t in reprs.messages(value)
+            )
         if read or not printed:
             return tuple(replace(message, certain=False) for message in read)
     whole = parsed.value if parsed is not None and isinstance(parsed.value, str) else value
-    return (Said(default, text_of(whole)),)
+    return (ParsedMessage(default_role, text_of(whole)),)
 
 
 def _from_mapping(  # noqa: PLR0911 -- one return per shape
-    value: Mapping[str, AttributeValue], default: str, depth: int
-) -> tuple[Said, ...]:
-    value = plainly_named(value)
+    value: Mapping[str, AttributeValue], default_role: str, depth: int
+) -> tuple[ParsedMessage, ...]:
+    value = without_underscores(value)
     role = role_of(value.get("role")) or role_of(value.get("type"))
     kwargs = value.get("kwargs")
     if "lc" in value and is_mapping(kwargs):
         name = value.get("id")
         last = name[-1] if is_sequence(name) and name else None
         role = role_of(last) or role_of(kwargs.get("type"))
-        return (_message(role or default, kwargs),) if "content" in kwargs else ()
+        return (_message(role or default_role, kwargs),) if "content" in kwargs else ()
     inner = value.get("data") if role_of(value.get("type")) else value.get("message")
     if is_mapping(inner) and ("content" in inner or "role" in inner or "contents" in inner):
-        return (_message(role_of(inner.get("role")) or role or default, inner),)
+        return (_message(role_of(inner.get("role")) or role or default_role, inner),)
     if value.get("type") in _RESULTS:
-        return (Said("tool", text_of(_result(value))),)
+        return (ParsedMessage("tool", text_of(_result(value))),)
     content = value.get("content")
     if is_mapping(content) and is_sequence(content.get("parts")):  # Gemini's content, with a role of its own
-        return (_message(role_of(content.get("role")) or role or default, content),)
+        return (_message(role_of(content.get("role")) or role or default_role, content),)
     if role is not None or ("role" in value and _has_body(value)):
-        return (_message(role or default, value),)
+        return (_message(role or default_role, value),)
     for key in ("messages", "chat_history", "input"):
         if is_sequence(value.get(key)):
-            return said(value[key], default=default, depth=depth + 1)
+            return messages_of(value[key], default_role=default_role, depth=depth + 1)
     for asked, answered in _PAIRS:
         if isinstance(value.get(asked), str) and isinstance(value.get(answered), str):
-            return Said("user", str(value[asked])), Said("assistant", str(value[answered]))
-    return (_message(default, value),) if _has_body(value) else ()
+            return ParsedMessage("user", str(value[asked])), ParsedMessage("assistant", str(value[answered]))
+    return (_message(default_role, value),) if _has_body(value) else ()
 
 
-def _from_pair(value: Sequence[AttributeValue]) -> tuple[Said, ...] | None:
+def _from_pair(value: Sequence[AttributeValue]) -> tuple[ParsedMessage, ...] | None:
     """`["human", "hi"]` is one message, `["hi", "hello"]` a question and its answer."""
     if len(value) != 2 or not all(isinstance(part, str) for part in value):  # noqa: PLR2004 -- a pair
         return None
     first, second = str(value[0]), str(value[1])
     if role_of(first):
-        return (Said(role_of(first) or "user", text_of(second)),)
+        return (ParsedMessage(role_of(first) or "user", text_of(second)),)
     if reprs.prints_messages(first) or parse(first) is not None:
         return None
-    return Said("user", first), Said("assistant", second)
+    return ParsedMessage("user", first), ParsedMessage("assistant", second)
 
 
 def _has_body(value: Mapping[str, AttributeValue]) -> bool:
     return any(key in value for key in ("content", "parts", "contents", "blocks", "text", "tool_calls"))
 
 
-def _message(role: str, value: Mapping[str, AttributeValue] | Sequence[AttributeValue]) -> Said:
+def _message(role: str, value: Mapping[str, AttributeValue] | Sequence[AttributeValue]) -> ParsedMessage:
     body: AttributeValue = value
     calls = 0
     if is_mapping(value):
@@ -207,8 +209,8 @@ def _message(role: str, value: Mapping[str, AttributeValue] | Sequence[Attribute
         elif role == "assistant":  # some SDKs record a whole run, tool results included, as one message
             body = tuple(part for part in body if not _is_result(part))
     if role == "tool" and _is_made(body):
-        return Said(role, dump(body), calls)
-    return Said(role, text_of(body), calls)
+        return ParsedMessage(role, dump(body), calls)
+    return ParsedMessage(role, text_of(body), calls)
 
 
 def _is_made(body: AttributeValue) -> bool:

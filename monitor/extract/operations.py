@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from monitor.extract import session_and_user
 from monitor.extract.attributes import REDACTED, integer, is_mapping, is_sequence, mapping, text
-from monitor.extract.chain_io import Asked, answered, asked, tidy
+from monitor.extract.chain_io import ChainInput, chain_input, chain_output, first_answer
 from monitor.extract.documents import Documents, documents
 from monitor.extract.json_text import parse
-from monitor.extract.messages import Said, conversation, heard, role_of, said, text_of
+from monitor.extract.messages import ParsedMessage, conversation, messages_of, prompt_messages, role_of, text_of
 from monitor.extract.reprs import literal, prints_messages, prints_plain
 from monitor.model.spans import AttributeValue, Role, Step
 
@@ -31,33 +31,33 @@ _DEPTH = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class DecodedValue:
     """What went into an operation or came out; `cut` is the text it broke off in, None when it is whole."""
 
     value: AttributeValue = None
     cut: str | None = None
 
 
-def decoded(raw: AttributeValue) -> Value:
+def decoded_value(raw: AttributeValue) -> DecodedValue:
     """Return the value of JSON text or of a printed container, anything else as it is.
 
-    >>> decoded('{"a": "b')
-    Value(value={'a': 'b'}, cut='b')
+    >>> decoded_value('{"a": "b')
+    DecodedValue(value={'a': 'b'}, cut='b')
     """
     if not isinstance(raw, str):
-        return Value(raw)
+        return DecodedValue(raw)
     if raw == REDACTED:
-        return Value()
+        return DecodedValue()
     printed = literal(raw) if prints_plain(raw) else None
     parsed = parse(raw) if printed is None else None
     if parsed is not None:
-        return Value(parsed.value, parsed.cut)
+        return DecodedValue(parsed.value, parsed.cut)
     if printed is None and raw.lstrip()[:1] in {"{", "[", "("}:
         printed = literal(raw)
-    return Value(raw if printed is None else printed)
+    return DecodedValue(raw if printed is None else printed)
 
 
-def told(step: Step, given: Value, made: Value) -> Step:
+def step_with_io(step: Step, given: DecodedValue, made: DecodedValue) -> Step:
     """Return the step with what its input and output say, by its role."""
     if given.cut is not None or made.cut is not None:
         step = replace(step, flags=step.flags | {"truncated"})
@@ -71,105 +71,109 @@ def told(step: Step, given: Value, made: Value) -> Step:
     return step if reader is None else reader(step, given, made)
 
 
-def called(args: Sequence[AttributeValue], kwargs: Mapping[str, AttributeValue]) -> Asked:
+def function_input(args: Sequence[AttributeValue], kwargs: Mapping[str, AttributeValue]) -> ChainInput:
     """Return what the arguments of a function ask: the first text is the query, messages beside it the history.
 
-    >>> called(["Pipeline", "Why?", [{"role": "user", "content": "Hi"}]], {}).query
+    >>> function_input(["Pipeline", "Why?", [{"role": "user", "content": "Hi"}]], {}).query
     'Why?'
     """
-    found = asked(kwargs) if kwargs else Asked()
+    found = chain_input(kwargs) if kwargs else ChainInput()
     texts = [arg for arg in args if isinstance(arg, str) and arg.strip()]
     spoken = [arg for arg in texts if not _OBJECT.fullmatch(arg)] or texts
-    query = found.query or (asked(spoken[0]).query if spoken else None)
+    query = found.query or (chain_input(spoken[0]).query if spoken else None)
     history = found.history
     for arg in args:
         if is_mapping(arg):
-            inner = asked(arg)
+            inner = chain_input(arg)
             query, history = query or inner.query, inner.history if history is None else history
         elif is_sequence(arg) and _speaks(arg):
             if query is None:
-                inner = asked(arg)
+                inner = chain_input(arg)
                 query, history = inner.query, inner.history
             elif history is None:
-                history = conversation(said(arg))
+                history = conversation(messages_of(arg))
         elif is_sequence(arg) and not arg and spoken and history is None:
             history = ()
     return replace(found, query=query, history=history)
 
 
-def question(value: AttributeValue) -> Asked:
+def operation_input(value: AttributeValue) -> ChainInput:
     """Return what an operation's input asks; `{"args": [...], "kwargs": {...}}` are a function's arguments.
 
     JavaScript SDKs write the arguments alone: a list that begins with a text.
     """
     if is_mapping(value) and value.keys() == _ARGUMENTS:
         args, kwargs = value["args"], value["kwargs"]
-        return called(args if is_sequence(args) else (), kwargs if is_mapping(kwargs) else {})
+        return function_input(args if is_sequence(args) else (), kwargs if is_mapping(kwargs) else {})
     if is_sequence(value) and value and is_mapping(value[0]) and not role_of(value[0].get("role")):
         listed = documents(value)
         if listed is not None and listed.citations:
-            return Asked(documents=listed.citations)
+            return ChainInput(documents=listed.citations)
     if is_sequence(value) and len(value) > 1 and isinstance(value[0], str) and not role_of(value[0]):
-        return called(value, {})
-    return asked(value)
+        return function_input(value, {})
+    return chain_input(value)
 
 
-def prompt(value: AttributeValue) -> tuple[Said, ...]:
+def model_input(value: AttributeValue) -> tuple[ParsedMessage, ...]:
     """Return the messages of a model call's input: a list of them, a request's body, or a plain prompt."""
     if not is_mapping(value) or role_of(value.get("role")) or "lc" in value:
-        return said(value)
+        return messages_of(value)
     if value.keys() == _ARGUMENTS:
         kwargs, args = value["kwargs"], value["args"]
-        return prompt(kwargs) if kwargs else tuple(m for arg in (args if is_sequence(args) else ()) for m in said(arg))
-    first = tuple(Said("system", text_of(value[key])) for key in _INSTRUCTIONS if value.get(key))
+        return (
+            model_input(kwargs)
+            if kwargs
+            else tuple(m for arg in (args if is_sequence(args) else ()) for m in messages_of(arg))
+        )
+    first = tuple(ParsedMessage("system", text_of(value[key])) for key in _INSTRUCTIONS if value.get(key))
     for key in _PROMPTS:
         held = value.get(key)
-        read = prompt(held) if is_mapping(held) else said(held)
+        read = model_input(held) if is_mapping(held) else messages_of(held)
         if read:
             return first + read
-    query = asked(value).query
-    return (*first, Said("user", query)) if query else first
+    query = chain_input(value).query
+    return (*first, ParsedMessage("user", query)) if query else first
 
 
-def completion(  # noqa: PLR0911 -- one return per shape
+def model_output(  # noqa: PLR0911 -- one return per shape
     value: AttributeValue, *, depth: int = 0
-) -> tuple[Said, ...]:
+) -> tuple[ParsedMessage, ...]:
     """Return the messages of a model call's output; of several choices the first."""
     if depth > _DEPTH:
         return ()
     if is_sequence(value):
         held = value[0] if value else None
         nested = is_sequence(held) or (is_mapping(held) and ("text" in held or "generations" in held))
-        return completion(held, depth=depth + 1) if nested else said(value, default="assistant")
+        return model_output(held, depth=depth + 1) if nested else messages_of(value, default_role="assistant")
     if not is_mapping(value):
-        return said(value, default="assistant")
+        return messages_of(value, default_role="assistant")
     if role_of(value.get("role")) or role_of(value.get("type")) or "lc" in value:
-        return said(value, default="assistant")
+        return messages_of(value, default_role="assistant")
     for key in ("choices", "generations", "candidates"):
         held = value.get(key)
         if is_sequence(held):
-            return completion(held[0], depth=depth + 1) if held else ()
+            return model_output(held[0], depth=depth + 1) if held else ()
     for key in ("message", "messages", "output", "delta"):
         held = value.get(key)
         if is_mapping(held) or (is_sequence(held) and held):
-            return completion(held, depth=depth + 1)
-    made = said(value, default="assistant")
+            return model_output(held, depth=depth + 1)
+    made = messages_of(value, default_role="assistant")
     if made and (made[0].content or made[0].tool_calls):
         return made
-    response = answered(value).response
-    return (Said("assistant", response),) if response else made
+    response = chain_output(value).response
+    return (ParsedMessage("assistant", response),) if response else made
 
 
-def maker(value: AttributeValue, *, only: bool = False, depth: int = 0) -> str | None:
+def answering_model(value: AttributeValue, *, only: bool = False, depth: int = 0) -> str | None:
     """Return the model that made the last message in a value, as LangChain notes it; `only`: of a single message.
 
     LlamaIndex and Genkit keep the provider's reply beside the message, as `raw`.
 
-    >>> maker({"messages": [{"type": "ai", "content": "So.", "response_metadata": {"model_name": "m-1"}}]})
+    >>> answering_model({"messages": [{"type": "ai", "content": "So.", "response_metadata": {"model_name": "m-1"}}]})
     'm-1'
     """
     if is_sequence(value):
-        return maker(value[-1], depth=depth + 1) if value and not only and depth <= _DEPTH else None
+        return answering_model(value[-1], depth=depth + 1) if value and not only and depth <= _DEPTH else None
     if not is_mapping(value) or depth > _DEPTH:
         return None
     held = value.get("kwargs") if "lc" in value else value
@@ -180,7 +184,7 @@ def maker(value: AttributeValue, *, only: bool = False, depth: int = 0) -> str |
     if is_mapping(raw) and raw.get("model"):
         return text(raw, "model")
     inner = () if only else [value[key] for key in _MADE if value.get(key)] or _replying(value)
-    return next((found for one in inner if (found := maker(one, depth=depth + 1))), None)
+    return next((found for one in inner if (found := answering_model(one, depth=depth + 1))), None)
 
 
 def _replying(value: Mapping[str, AttributeValue]) -> list[AttributeValue]:
@@ -189,18 +193,18 @@ def _replying(value: Mapping[str, AttributeValue]) -> list[AttributeValue]:
 
 
 def _speaks(value: Sequence[AttributeValue]) -> bool:
-    messages = said(value)
+    messages = messages_of(value)
     return bool(messages) and not any(isinstance(item, str) for item in value)
 
 
-def _chain(step: Step, given: Value, made: Value) -> Step:
-    ask, answer = question(given.value), answered(made.value)
+def _chain(step: Step, given: DecodedValue, made: DecodedValue) -> Step:
+    ask, answer = operation_input(given.value), chain_output(made.value)
     listed = documents(made.value) if is_sequence(made.value) else None
     found = listed.citations if listed is not None and listed.citations else answer.documents
     unsure = {"query"} if not ask.query_certain else set()
     if not ask.history_certain or given.cut is not None:
         unsure.add("history")
-    if not answer.certain or made.cut is not None or answer.response == ask.answered:
+    if not answer.certain or made.cut is not None or answer.response == ask.last_answer:
         unsure.add("response")
     flags = set(step.flags)
     if given.cut and ask.query is not None and ask.query == given.cut.strip():
@@ -210,7 +214,9 @@ def _chain(step: Step, given: Value, made: Value) -> Step:
         query=ask.query,
         history=ask.history,
         documents=found or (ask.documents if found is None else found),
-        model=step.model or maker(made.value) or maker(given.value if is_mapping(given.value) else None, only=True),
+        model=step.model
+        or answering_model(made.value)
+        or answering_model(given.value if is_mapping(given.value) else None, only=True),
         response=None if listed is not None and listed.citations else answer.response,
         shapeless=answer.shapeless,
         unsure=step.unsure | unsure,
@@ -218,16 +224,16 @@ def _chain(step: Step, given: Value, made: Value) -> Step:
     )
 
 
-def _model_call(step: Step, given: Value, made: Value) -> Step:
-    said_in, said_out = prompt(given.value), completion(made.value)
+def _model_call(step: Step, given: DecodedValue, made: DecodedValue) -> Step:
+    said_in, said_out = model_input(given.value), model_output(made.value)
     replies = [m for m in said_out if m.role == "assistant"]
-    output = next((found for m in reversed(replies) if (found := tidy(m.content))), None)
+    output = first_answer(reversed(replies))
     reply = _reply(made.value)
     asked_for = given.value if is_mapping(given.value) else {}
     usage = mapping(reply, "usage")
     return replace(
         step,
-        messages=heard(said_in) or step.messages,
+        messages=prompt_messages(said_in) or step.messages,
         output=output or step.output,
         tool_calls=max(step.tool_calls, sum(m.tool_calls for m in replies)),
         model=_model(step, reply),
@@ -250,7 +256,9 @@ def _reply(made: AttributeValue) -> Mapping[str, AttributeValue]:
 def _model(step: Step, reply: Mapping[str, AttributeValue]) -> str | None:
     """The reply's word where the span names none, or the one that was asked for."""
     told = step.model if step.model != step.request_model else None
-    named = text(reply, "model", "model_name") or text(mapping(reply, "llm_output"), "model_name") or maker(reply)
+    named = (
+        text(reply, "model", "model_name") or text(mapping(reply, "llm_output"), "model_name") or answering_model(reply)
+    )
     return told or named or step.model
 
 
@@ -258,8 +266,8 @@ def _either(told: int | None, found: int | None) -> int | None:
     return found if told is None else told
 
 
-def _retrieval(step: Step, given: Value, made: Value) -> Step:
-    query = step.retrieval_query or question(given.value).query or _only_text(given.value)
+def _retrieval(step: Step, given: DecodedValue, made: DecodedValue) -> Step:
+    query = step.retrieval_query or operation_input(given.value).query or _only_text(given.value)
     read = documents(made.value, trusted=True)
     if read is None and isinstance(made.value, str) and made.value.strip():
         read = documents([made.value], trusted=True)
@@ -269,27 +277,27 @@ def _retrieval(step: Step, given: Value, made: Value) -> Step:
 def _only_text(value: AttributeValue) -> str | None:
     """What was searched for, under a name nobody has heard of."""
     texts = [held for held in value.values() if isinstance(held, str)] if is_mapping(value) else []
-    return question(decoded(texts[0]).value).query if len(texts) == 1 else None
+    return operation_input(decoded_value(texts[0]).value).query if len(texts) == 1 else None
 
 
-def _tool(step: Step, given: Value, made: Value) -> Step:
-    query = step.retrieval_query or question(given.value).query or _only_text(given.value)
+def _tool(step: Step, given: DecodedValue, made: DecodedValue) -> Step:
+    query = step.retrieval_query or operation_input(given.value).query or _only_text(given.value)
     return _with_documents(
         replace(step, retrieval_query=query, tool=step.tool or step.span.name), documents(tool_result(made.value))
     )
 
 
-def _embedding(step: Step, given: Value, _: Value) -> Step:
+def _embedding(step: Step, given: DecodedValue, _: DecodedValue) -> Step:
     """A single text that was embedded is what somebody searched for; several are a corpus."""
     value = given.value
     if is_mapping(value):
         value = next((value[key] for key in ("input", "texts", "query", "text", "inputs") if value.get(key)), None)
     if is_sequence(value):
         value = value[0] if len(value) == 1 else None
-    return replace(step, retrieval_query=asked(value).query if isinstance(value, str) else None)
+    return replace(step, retrieval_query=chain_input(value).query if isinstance(value, str) else None)
 
 
-_READERS: Mapping[Role, Callable[[Step, Value, Value], Step]] = {
+_READERS: Mapping[Role, Callable[[Step, DecodedValue, DecodedValue], Step]] = {
     Role.CHAIN: _chain,
     Role.AGENT: _chain,
     Role.LLM: _model_call,
@@ -307,7 +315,7 @@ def tool_result(value: AttributeValue, *, depth: int = 0) -> AttributeValue:
     'So.'
     """
     if isinstance(value, str) and prints_messages(value):
-        return next((message.content for message in said(value)), value)
+        return next((message.content for message in messages_of(value)), value)
     if not is_mapping(value) or depth > _DEPTH:
         return value
     if "raw_output" in value and "tool_name" in value:  # LlamaIndex

@@ -64,14 +64,14 @@ def prints_object(text: str) -> bool:
     return bool(_PRINTED_OBJECT.fullmatch(text))
 
 
-def concluding(text: str) -> tuple[str, str] | None:
+def last_message(text: str) -> tuple[str, str] | None:
     """Return (role, content) of the last message printed in the text; None when it has no content or was cut.
 
-    >>> concluding("Run(input=[HumanMessage(content='Why?'), AIMessage(content='S...") is None
+    >>> last_message("Run(input=[HumanMessage(content='Why?'), AIMessage(content='S...") is None
     True
     """
     starts = [match.start() for match in _MESSAGE.finditer(text)]
-    return next(iter(spoken(text[starts[-1] :])), None) if starts else None
+    return next(iter(messages(text[starts[-1] :])), None) if starts else None
 
 
 def field(text: str, names: Sequence[str]) -> str | None:
@@ -84,10 +84,10 @@ def field(text: str, names: Sequence[str]) -> str | None:
     return next((_unquote(found[name]) for name in names if name in found), None)
 
 
-def spoken(text: str) -> tuple[tuple[str, str], ...]:
+def messages(text: str) -> tuple[tuple[str, str], ...]:
     """Return (role, content) of each message printed in the text, in order; role is "" where it does not say.
 
-    >>> spoken("HumanMessage(content='Why?') AIMessage(content='So.')")
+    >>> messages("HumanMessage(content='Why?') AIMessage(content='So.')")
     (('Human', 'Why?'), ('AI', 'So.'))
     """
     starts = [match.start() for match in _MESSAGE.finditer(text)] or [0]

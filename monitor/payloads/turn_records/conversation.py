@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from monitor.extract.documents import ranked
-from monitor.extract.messages import said
+from monitor.extract.messages import messages_of
 from monitor.model.spans import AttributeValue
 from monitor.model.turns import Citation, Message
 from monitor.payloads.turn_records.record import Conversation, Spoken, citations_of
@@ -84,7 +84,7 @@ def _exchanges(messages: Sequence[Spoken]) -> Iterator[Exchange]:
 def _read(message: Spoken) -> tuple[str, str]:
     """Return role and text; role "" for what is neither a question nor an answer."""
     value = {"role": message.role, "content": message.content, "tool_calls": message.tool_calls}
-    read = said(cast("AttributeValue", value), default="")
+    read = messages_of(cast("AttributeValue", value), default_role="")
     if not read or read[0].tool_calls or message.function_call:
         return "", ""
     return read[0].role, read[0].content

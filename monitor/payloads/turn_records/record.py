@@ -11,7 +11,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from monitor.errors import MalformedPayload
 from monitor.extract.documents import documents
-from monitor.extract.messages import conversation, said
+from monitor.extract.messages import conversation, messages_of
 from monitor.model.turns import Citation, Message
 
 _FLAG = re.compile(r"[a-z][a-z_]{0,39}")
@@ -33,7 +33,7 @@ def _instant(value: object) -> object:
 
 
 def _messages(value: object) -> object:
-    return () if value is None else conversation(said(value)) if isinstance(value, list | str) else value
+    return () if value is None else conversation(messages_of(value)) if isinstance(value, list | str) else value
 
 
 def _flags(value: object) -> object:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.extract.chain_io import Answered, Asked, answered, asked, tidy
+from monitor.extract.chain_io import ChainInput, ChainOutput, chain_input, chain_output, clean_answer
 from monitor.model.spans import AttributeValue
 from monitor.model.turns import Message
 
@@ -34,7 +34,7 @@ SPOKEN = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "H
 )
 def test_the_question(value: AttributeValue) -> None:
     """The question is found in every shape."""
-    assert "Why?" == asked(value).query
+    assert "Why?" == chain_input(value).query
 
 
 @pytest.mark.parametrize(
@@ -49,31 +49,34 @@ def test_the_question(value: AttributeValue) -> None:
 )
 def test_the_history(value: AttributeValue) -> None:
     """What was said before is found beside the question or before it."""
-    assert ("Why?", HISTORY) == (asked(value).query, asked(value).history)
+    assert ("Why?", HISTORY) == (chain_input(value).query, chain_input(value).history)
 
 
 def test_a_history_said_to_be_empty() -> None:
     """An empty list says that nothing came before; a lone message does not, for some apps keep history elsewhere."""
-    assert ((), None) == (asked({"question": "Why?", "history": []}).history, asked({"messages": ["Why?"]}).history)
+    assert ((), None) == (
+        chain_input({"question": "Why?", "history": []}).history,
+        chain_input({"messages": ["Why?"]}).history,
+    )
 
 
 def test_uncertain_sources() -> None:
     """Printed histories and keys that often hold templates are marked."""
-    printed = asked({"question": "Why?", "history": "HumanMessage(content='Hi')"})
-    assert (False, False) == (printed.history_certain, asked({"prompt": "Why?"}).query_certain)
+    printed = chain_input({"question": "Why?", "history": "HumanMessage(content='Hi')"})
+    assert (False, False) == (printed.history_certain, chain_input({"prompt": "Why?"}).query_certain)
 
 
 def test_a_conversation_that_ends_with_an_answer() -> None:
     """Its last question was answered before, so that another place may hold the one that is asked now."""
     said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
-    found = asked({"messages": said})
-    assert ("Hi", False, False, "Hello") == (found.query, found.query_certain, found.history_certain, found.answered)
-    assert asked({"question": "Why?", "messages": said}).query_certain
+    found = chain_input({"messages": said})
+    assert ("Hi", False, False, "Hello") == (found.query, found.query_certain, found.history_certain, found.last_answer)
+    assert chain_input({"question": "Why?", "messages": said}).query_certain
 
 
 def test_documents_handed_in() -> None:
     """DSPy's modules take the passages as an input field."""
-    read = asked({"question": "Why?", "context": ["One.", "Two."]})
+    read = chain_input({"question": "Why?", "context": ["One.", "Two."]})
     assert ["One.", "Two."] == [citation.content for citation in read.documents]
 
 
@@ -101,12 +104,12 @@ def test_documents_handed_in() -> None:
 )
 def test_the_answer(value: AttributeValue) -> None:
     """The answer is found in every shape."""
-    assert "So." == answered(value).response
+    assert "So." == chain_output(value).response
 
 
 def test_a_conversation_that_ends_with_the_question() -> None:
     """An earlier answer is not the answer."""
-    assert answered({"messages": [*SPOKEN, {"role": "user", "content": "Why?"}]}).response is None
+    assert chain_output({"messages": [*SPOKEN, {"role": "user", "content": "Why?"}]}).response is None
 
 
 @pytest.mark.parametrize(
@@ -114,23 +117,23 @@ def test_a_conversation_that_ends_with_the_question() -> None:
 )
 def test_what_is_no_answer(text: str) -> None:
     """Placeholders of streaming, of nothing and of privacy switches are no answers."""
-    assert tidy(text) is None
+    assert clean_answer(text) is None
 
 
 def test_an_unknown_shape() -> None:
     """An output in which no answer is found is kept as compact JSON, for want of better."""
-    assert Answered(shapeless='{"ok":true,"rows":[1,2]}') == answered({"rows": [1, 2], "ok": True})
+    assert ChainOutput(shapeless='{"ok":true,"rows":[1,2]}') == chain_output({"rows": [1, 2], "ok": True})
 
 
 def test_nothing() -> None:
     """Nothing says nothing."""
-    assert (Asked(), Answered()) == (asked(None), answered(None))
+    assert (ChainInput(), ChainOutput()) == (chain_input(None), chain_output(None))
 
 
 def test_printed_messages_in_a_list() -> None:
     """Messages that a framework printed one by one are messages, not questions."""
     printed = "content='Why?' additional_kwargs={} response_metadata={}"
-    assert "Why?" == asked({"messages": [printed]}).query
+    assert "Why?" == chain_input({"messages": [printed]}).query
 
 
 PREVIEW = (
@@ -141,52 +144,52 @@ PREVIEW = (
 @pytest.mark.parametrize(
     ("printed", "expected"),
     [
-        (PREVIEW + ".')])))", Answered(response="So.", certain=False)),
-        (PREVIEW + "...", Answered(shapeless=PREVIEW + "...")),
-        ("Prediction(\n    reasoning='r',\n    answer='So.'\n)", Answered(response="So.", certain=False)),
+        (PREVIEW + ".')])))", ChainOutput(response="So.", certain=False)),
+        (PREVIEW + "...", ChainOutput(shapeless=PREVIEW + "...")),
+        ("Prediction(\n    reasoning='r',\n    answer='So.'\n)", ChainOutput(response="So.", certain=False)),
         ("Input(messages=[AIMessage(content='Hi'), HumanMessage(content='Wh...", None),
         ("Input(messages=[AIMessage(content='Hi'), HumanMessage(content='Why?')])", None),
-        ("Use Frame(rows=1) for that.", Answered(response="Use Frame(rows=1) for that.")),
+        ("Use Frame(rows=1) for that.", ChainOutput(response="Use Frame(rows=1) for that.")),
     ],
 )
-def test_a_printed_object(printed: str, expected: Answered | None) -> None:
+def test_a_printed_object(printed: str, expected: ChainOutput | None) -> None:
     """An object that was printed answers with its last message if a model said it, or a field; a preview with none."""
-    assert (expected or Answered(shapeless=printed)) == answered(printed)
+    assert (expected or ChainOutput(shapeless=printed)) == chain_output(printed)
 
 
 def test_a_history_of_lines() -> None:
     """A list of texts that all say who speaks."""
-    assert HISTORY == asked({"question": "Why?", "history": ["user: Hi", "assistant: Hello"]}).history
+    assert HISTORY == chain_input({"question": "Why?", "history": ["user: Hi", "assistant: Hello"]}).history
 
 
 def test_messages_beside_a_question() -> None:
     """What was said before may be called messages; a question that stands among them is no history."""
-    assert HISTORY == asked({"question": "Why?", "messages": SPOKEN}).history
-    assert asked({"question": "Why?", "messages": [{"role": "user", "content": "Why?"}]}).history is None
+    assert HISTORY == chain_input({"question": "Why?", "messages": SPOKEN}).history
+    assert chain_input({"question": "Why?", "messages": [{"role": "user", "content": "Why?"}]}).history is None
 
 
 @pytest.mark.parametrize("key", ["task", "user_msg", "user_prompt"])
 def test_what_agents_call_a_question(key: str) -> None:
     """Agents are given a task or a user's message."""
-    assert "Why?" == asked({key: "Why?", "stream": False, "reset": True}).query
+    assert "Why?" == chain_input({key: "Why?", "stream": False, "reset": True}).query
 
 
 def test_candidates() -> None:
     """Of Gemini's candidates the first answers."""
     value = {"candidates": [{"content": {"parts": [{"text": "So."}], "role": "model"}, "finish_reason": "STOP"}]}
-    assert "So." == answered(value).response
+    assert "So." == chain_output(value).response
 
 
 def test_printed_messages() -> None:
     """The last one answers if a model said it; a prompt that was built is no answer."""
     prompt = "messages=[SystemMessage(content='Be brief.'), HumanMessage(content='Why?')]"
-    assert Answered() == answered(prompt)
-    assert Answered(response="So.", certain=False) == answered("content='So.' additional_kwargs={} id='run-1'")
+    assert ChainOutput() == chain_output(prompt)
+    assert ChainOutput(response="So.", certain=False) == chain_output("content='So.' additional_kwargs={} id='run-1'")
 
 
 def test_names_as_javascript_writes_them() -> None:
     """Keys in camel case hold the same."""
-    found = asked({"userQuery": "Why?", "chatHistory": [{"role": "user", "content": "Hi"}]})
+    found = chain_input({"userQuery": "Why?", "chatHistory": [{"role": "user", "content": "Hi"}]})
     assert ("Why?", "Hi") == (found.query, found.history[0].content if found.history else None)
-    made = answered({"finalAnswer": "So.", "sourceDocuments": [{"pageContent": "T", "metadata": {"docId": "d"}}]})
+    made = chain_output({"finalAnswer": "So.", "sourceDocuments": [{"pageContent": "T", "metadata": {"docId": "d"}}]})
     assert ("So.", [("d", "T")]) == (made.response, [(c.id, c.content) for c in made.documents or ()])

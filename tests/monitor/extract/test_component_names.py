@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.extract.component_names import component
+from monitor.extract.component_names import role_by_name
 from monitor.model.spans import Role
 
 
@@ -38,4 +38,4 @@ from monitor.model.spans import Role
 )
 def test_names(name: str, role: Role | None) -> None:
     """Words tell, wherever they stand; a word for something larger or else outweighs them."""
-    assert role is component(name)
+    assert role is role_by_name(name)

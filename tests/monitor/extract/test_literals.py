@@ -89,7 +89,7 @@ def test_what_python_warns_of(text: str, expected: AttributeValue) -> None:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         assert reprs.literal(text) == expected
-        assert reprs.spoken(r"HumanMessage(content='a\d')") == (("Human", "a\\d"),)
+        assert reprs.messages(r"HumanMessage(content='a\d')") == (("Human", "a\\d"),)
     assert seen == []
 
 

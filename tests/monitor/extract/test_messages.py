@@ -2,7 +2,14 @@
 
 import pytest
 
-from monitor.extract.messages import Said, before_last_user, conversation, heard, said, text_of
+from monitor.extract.messages import (
+    ParsedMessage,
+    before_last_user,
+    conversation,
+    messages_of,
+    prompt_messages,
+    text_of,
+)
 from monitor.model.spans import AttributeValue
 from monitor.model.turns import Message
 
@@ -81,23 +88,23 @@ def constructed(name: str, content: str) -> AttributeValue:
 )
 def test_a_question_and_its_answer(value: AttributeValue) -> None:
     """Every shape reads as the same two messages."""
-    assert ASKED_AND_ANSWERED == tuple((message.role, message.content) for message in said(value))
+    assert ASKED_AND_ANSWERED == tuple((message.role, message.content) for message in messages_of(value))
 
 
 def test_reprs_are_uncertain() -> None:
     """What was read out of a printed object is marked, since it may be a shortened preview."""
-    assert (False, True) == (said("HumanMessage(content='Why?')")[0].certain, said("Why?")[0].certain)
+    assert (False, True) == (messages_of("HumanMessage(content='Why?')")[0].certain, messages_of("Why?")[0].certain)
 
 
 def test_a_question_about_code_is_no_repr() -> None:
     """A person may write about `Text(text='...')` without being taken for a printed object."""
     question = "Why does Text(text='hi') print nothing?"
-    assert (Said("user", question),) == said(question)
+    assert (ParsedMessage("user", question),) == messages_of(question)
 
 
 def test_plain_text_takes_the_role_of_its_place() -> None:
     """Text without a role is the user's in an input and the assistant's in an output."""
-    assert (Said("assistant", "5 EUR."),) == said("5 EUR.", default="assistant")
+    assert (ParsedMessage("assistant", "5 EUR."),) == messages_of("5 EUR.", default_role="assistant")
 
 
 def test_media_become_markers() -> None:
@@ -138,7 +145,7 @@ def test_reasoning_is_not_what_was_said() -> None:
 )
 def test_tool_calls_are_counted(message: AttributeValue) -> None:
     """A message that asks for tools says so, in every provider's words."""
-    assert (Said("assistant", "", 2),) == said(message)
+    assert (ParsedMessage("assistant", "", 2),) == messages_of(message)
 
 
 def test_tool_results_are_the_tools_words() -> None:
@@ -147,7 +154,7 @@ def test_tool_results_are_the_tools_words() -> None:
         "role": "user",
         "parts": [{"type": "tool_call_response", "id": "1", "response": "3 left"}],
     }
-    assert (Said("tool", "3 left"),) == said(message)
+    assert (ParsedMessage("tool", "3 left"),) == messages_of(message)
 
 
 def test_a_tool_by_its_name() -> None:
@@ -155,8 +162,8 @@ def test_a_tool_by_its_name() -> None:
     called: dict[str, AttributeValue] = {"role": "assistant", "content": "", "tool_calls": [{"id": "c"}]}
     found: dict[str, AttributeValue] = {"role": "search_kb", "content": "[]"}
     asks: dict[str, AttributeValue] = {"role": "user", "content": "Why?"}
-    assert ["user", "assistant", "tool", "tool"] == [m.role for m in said([asks, called, found, found])]
-    assert ["user", "user"] == [m.role for m in said([asks, found])]
+    assert ["user", "assistant", "tool", "tool"] == [m.role for m in messages_of([asks, called, found, found])]
+    assert ["user", "user"] == [m.role for m in messages_of([asks, found])]
 
 
 def test_a_whole_run_in_one_message() -> None:
@@ -166,20 +173,23 @@ def test_a_whole_run_in_one_message() -> None:
         {"type": "tool_call", "id": "c"},
         {"type": "tool_call_response", "id": "c", "response": [{"text": "found"}]},
     ]
-    assert (Said("assistant", "Because.", 1),) == said([{"role": "assistant", "parts": parts}])
+    assert (ParsedMessage("assistant", "Because.", 1),) == messages_of([{"role": "assistant", "parts": parts}])
 
 
 def test_lost_content_keeps_its_place() -> None:
     """A user's message without content stays, so that an earlier one is not taken for the question."""
-    messages = said(
+    messages = messages_of(
         [{"role": "user", "content": "First?"}, {"role": "assistant", "content": "Yes."}, {"role": "user", "parts": []}]
     )
-    assert (Message(role="user", content=""), "") == (heard(messages)[-1], before_last_user(messages)[1].content)
+    assert (Message(role="user", content=""), "") == (
+        prompt_messages(messages)[-1],
+        before_last_user(messages)[1].content,
+    )
 
 
 def test_history_is_what_user_and_assistant_said() -> None:
     """System prompts, tool traffic and empty messages are no history."""
-    messages = said(
+    messages = messages_of(
         [
             {"role": "system", "content": "Be kind."},
             {"role": "user", "content": "Why?"},
@@ -195,7 +205,7 @@ def test_history_is_what_user_and_assistant_said() -> None:
 
 def test_redacted_content_is_absent() -> None:
     """What a privacy switch replaced reads as nothing."""
-    assert () == said("__REDACTED__")
+    assert () == messages_of("__REDACTED__")
 
 
 def test_endless_nesting() -> None:
@@ -203,7 +213,7 @@ def test_endless_nesting() -> None:
     value: AttributeValue = "deep"
     for _ in range(50):
         value = [value]
-    assert () == said(value)
+    assert () == messages_of(value)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +226,7 @@ def test_endless_nesting() -> None:
 )
 def test_printed_messages_without_a_class(printed: str, role: str) -> None:
     """LangChain's `str` of a message names no class; what only a model's or a tool's message has tells its role."""
-    assert (role, "x") == (said(printed)[0].role, said(printed)[0].content)
+    assert (role, "x") == (messages_of(printed)[0].role, messages_of(printed)[0].content)
 
 
 def test_the_content_of_gemini() -> None:
@@ -226,18 +236,18 @@ def test_the_content_of_gemini() -> None:
     result = {"role": "user", "parts": [{"functionResponse": {"name": "search", "response": {"found": 1}}}]}
     thought = {"role": "model", "parts": [{"text": "hm", "thought": True}, {"text": "So."}]}
     assert (
-        Said("assistant", "So."),
-        Said("assistant", "", 1),
-        Said("tool", '{"found":1}'),
-        Said("assistant", "So."),
-    ) == said([answer, call, result, thought])
+        ParsedMessage("assistant", "So."),
+        ParsedMessage("assistant", "", 1),
+        ParsedMessage("tool", '{"found":1}'),
+        ParsedMessage("assistant", "So."),
+    ) == messages_of([answer, call, result, thought])
 
 
 def test_the_content_of_bedrock() -> None:
     """Converse tells calls and results of tools by their keys."""
     call = {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t", "name": "search", "input": {}}}]}
     result = {"role": "user", "content": [{"toolResult": {"toolUseId": "t", "content": [{"text": "Found."}]}}]}
-    assert (Said("assistant", "", 1), Said("tool", "Found.")) == said([call, result])
+    assert (ParsedMessage("assistant", "", 1), ParsedMessage("tool", "Found.")) == messages_of([call, result])
 
 
 @pytest.mark.parametrize(
@@ -251,12 +261,12 @@ def test_the_content_of_bedrock() -> None:
 )
 def test_messages_that_autogen_printed(printed: str, expected: tuple[str, str]) -> None:
     """AutoGen names who speaks; whoever is not the user is an agent."""
-    assert [(*expected, False)] == [(m.role, m.content, m.certain) for m in said(printed)]
+    assert [(*expected, False)] == [(m.role, m.content, m.certain) for m in messages_of(printed)]
 
 
 def test_what_a_tool_made() -> None:
     """A tool's message that holds objects keeps them as JSON; one that holds parts keeps their text."""
-    (made,) = said({"role": "tool", "content": [{"id": "d", "content": "A mill."}]})
+    (made,) = messages_of({"role": "tool", "content": [{"id": "d", "content": "A mill."}]})
     assert '[{"content":"A mill.","id":"d"}]' == made.content
-    (told,) = said({"role": "tool", "content": [{"text": "A mill."}, {"type": "text", "text": "It turns."}]})
+    (told,) = messages_of({"role": "tool", "content": [{"text": "A mill."}, {"type": "text", "text": "It turns."}]})
     assert "A mill.\nIt turns." == told.content

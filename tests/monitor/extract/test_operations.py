@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor.extract.messages import Said
-from monitor.extract.operations import Value, called, completion, decoded, maker, prompt, question, told
+from monitor.extract.messages import ParsedMessage
+from monitor.extract.operations import (
+    DecodedValue,
+    answering_model,
+    decoded_value,
+    function_input,
+    model_input,
+    model_output,
+    operation_input,
+    step_with_io,
+)
 from monitor.model.spans import AttributeValue, Role, Step
 from monitor.model.turns import Message
 
@@ -29,25 +38,25 @@ AI: dict[str, AttributeValue] = {
 def step(make: Make, role: Role, given: AttributeValue = None, made: AttributeValue = None) -> Step:
     """A step that is told its input and output."""
     empty = Step(span=make.span(1, {}, name="find"), role=role, dialect="test")
-    return told(empty, decoded(given), decoded(made))
+    return step_with_io(empty, decoded_value(given), decoded_value(made))
 
 
 @pytest.mark.parametrize(
     ("raw", "value"),
     [
-        ("Why?", Value("Why?")),
-        ('"Why?"', Value("Why?")),
-        ('{"a": 1}', Value({"a": 1})),
-        ("{'a': None, 'b': (1,)}", Value({"a": None, "b": [1]})),
-        ("[kb-1] says so", Value("[kb-1] says so")),
-        ("__REDACTED__", Value()),
-        ('{"a": "bro', Value({"a": "bro"}, "bro")),
-        (["a"], Value(["a"])),
+        ("Why?", DecodedValue("Why?")),
+        ('"Why?"', DecodedValue("Why?")),
+        ('{"a": 1}', DecodedValue({"a": 1})),
+        ("{'a': None, 'b': (1,)}", DecodedValue({"a": None, "b": [1]})),
+        ("[kb-1] says so", DecodedValue("[kb-1] says so")),
+        ("__REDACTED__", DecodedValue()),
+        ('{"a": "bro', DecodedValue({"a": "bro"}, "bro")),
+        (["a"], DecodedValue(["a"])),
     ],
 )
-def test_a_value(raw: AttributeValue, value: Value) -> None:
+def test_a_value(raw: AttributeValue, value: DecodedValue) -> None:
     """JSON and printed containers are read, any other text stays as it is."""
-    assert value == decoded(raw)
+    assert value == decoded_value(raw)
 
 
 @pytest.mark.parametrize(
@@ -63,20 +72,23 @@ def test_a_value(raw: AttributeValue, value: Value) -> None:
 )
 def test_arguments(args: list[AttributeValue], kwargs: dict[str, AttributeValue]) -> None:
     """The question and what came before are found wherever a decorated function takes them."""
-    read = called(args, kwargs)
+    read = function_input(args, kwargs)
     assert ("Why?", BEFORE) == (read.query, read.history)
 
 
 def test_arguments_without_history() -> None:
     """An empty list beside the question says that nothing came before; no list says nothing."""
-    assert ((), None) == (called(["Why?", []], {}).history, called(["Why?"], {}).history)
+    assert ((), None) == (function_input(["Why?", []], {}).history, function_input(["Why?"], {}).history)
 
 
 def test_arguments_alone() -> None:
     """JavaScript's SDKs write a function's arguments as a list, in which the messages are the history."""
-    assert ("Why?", BEFORE) == (question(["Why?", [HI, HELLO]]).query, question(["Why?", [HI, HELLO]]).history)
-    assert ("Why?", ()) == (question(["Why?", []]).query, question(["Why?", []]).history)
-    assert "Why?" == question(["human", "Why?"]).query
+    assert ("Why?", BEFORE) == (
+        operation_input(["Why?", [HI, HELLO]]).query,
+        operation_input(["Why?", [HI, HELLO]]).history,
+    )
+    assert ("Why?", ()) == (operation_input(["Why?", []]).query, operation_input(["Why?", []]).history)
+    assert "Why?" == operation_input(["human", "Why?"]).query
 
 
 def test_a_state_passed_on(make: Make) -> None:
@@ -87,12 +99,12 @@ def test_a_state_passed_on(make: Make) -> None:
 
 def test_a_single_word() -> None:
     """One word is the question when there is no other text."""
-    assert "Returns" == called(["Returns"], {}).query
+    assert "Returns" == function_input(["Returns"], {}).query
 
 
 def test_documents_are_no_question() -> None:
     """A step that is handed documents is not asked their text."""
-    read = question([{"id": "d", "page_content": "Text.", "metadata": {}}])
+    read = operation_input([{"id": "d", "page_content": "Text.", "metadata": {}}])
     assert (None, "Text.") == (read.query, read.documents[0].content if read.documents else None)
 
 
@@ -114,12 +126,14 @@ def test_documents_are_no_question() -> None:
 )
 def test_a_prompt(value: AttributeValue) -> None:
     """Providers' request bodies, message lists and plain prompts read the same."""
-    assert [("user", "Hi")] == [(m.role, m.content) for m in prompt(value)]
+    assert [("user", "Hi")] == [(m.role, m.content) for m in model_input(value)]
 
 
 def test_instructions() -> None:
     """Instructions beside the messages are the system's."""
-    assert (Said("system", "Be kind."), Said("user", "Hi")) == prompt({"system": "Be kind.", "messages": [HI]})
+    assert (ParsedMessage("system", "Be kind."), ParsedMessage("user", "Hi")) == model_input(
+        {"system": "Be kind.", "messages": [HI]}
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,7 +153,7 @@ def test_instructions() -> None:
 )
 def test_a_completion(value: AttributeValue) -> None:
     """Providers' replies and frameworks' results read the same."""
-    assert ["Hello"] == [m.content for m in completion(value) if m.content]
+    assert ["Hello"] == [m.content for m in model_output(value) if m.content]
 
 
 def test_a_call_of_tools(make: Make) -> None:
@@ -229,17 +243,19 @@ def test_an_embedding(make: Make, given: AttributeValue, query: str | None) -> N
 
 def test_the_maker_in_the_reply_of_a_provider() -> None:
     """The reply that stands beside a message names the model."""
-    assert "m-1" == maker({"message": {"role": "assistant", "content": "So."}, "raw": {"id": "c", "model": "m-1"}})
-    assert maker({"message": {"role": "assistant", "content": "So."}, "raw": None}) is None
+    assert "m-1" == answering_model(
+        {"message": {"role": "assistant", "content": "So."}, "raw": {"id": "c", "model": "m-1"}}
+    )
+    assert answering_model({"message": {"role": "assistant", "content": "So."}, "raw": None}) is None
 
 
 def test_the_maker_of_a_message() -> None:
     """LangChain notes the model with the message; an earlier turn's message does not count."""
     noted: dict[str, AttributeValue] = {**AI, "kwargs": {"content": "So.", "response_metadata": {"model_name": "m-2"}}}
     assert ("m-2", None, None) == (
-        maker({"messages": [HI, noted]}),
-        maker({"messages": [noted, HI]}),
-        maker({"messages": [noted]}, only=True),
+        answering_model({"messages": [HI, noted]}),
+        answering_model({"messages": [noted, HI]}),
+        answering_model({"messages": [noted]}, only=True),
     )
 
 
@@ -263,5 +279,9 @@ def test_langchains_generations(make: Make) -> None:
 def test_a_model_that_was_only_asked_for(make: Make) -> None:
     """A span may repeat the requested model as the one that answered; the reply knows better."""
     empty = Step(span=make.span(1, {}), role=Role.LLM, dialect="test", model="m", request_model="m")
-    assert ["m-2", "m"] == [told(empty, decoded(None), decoded(made)).model for made in ({"model": "m-2"}, {})]
-    assert "m-1" == told(replace(empty, model="m-1"), decoded(None), decoded({"model": "m-2"})).model
+    assert ["m-2", "m"] == [
+        step_with_io(empty, decoded_value(None), decoded_value(made)).model for made in ({"model": "m-2"}, {})
+    ]
+    assert (
+        "m-1" == step_with_io(replace(empty, model="m-1"), decoded_value(None), decoded_value({"model": "m-2"})).model
+    )
