@@ -123,7 +123,7 @@ class FileCollector:
     def health(self) -> Mapping[str, str]:
         """Return `folder` while it cannot be read, and `store` while what was read cannot be stored."""
         if self._watching is not None and self._watching.done() and not self._stop.is_set():
-            return {"watching": "ended by a fault"}
+            return {"watching": "ended by an internal error"}
         return dict(self._problems)
 
     def stats(self) -> FileStats:

@@ -201,7 +201,7 @@ class OtlpGrpc:
         async with asyncio.timeout(self._config.body_timeout.total_seconds()):
             message = await call.read()
         if not isinstance(message, bytes):
-            raise MalformedPayload("the call holds no request", reason="no_message")
+            raise MalformedPayload("the call contains no request", reason="no_message")
         return message
 
 

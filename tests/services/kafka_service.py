@@ -246,12 +246,12 @@ class TopicFactory(Protocol):
 def find_java() -> Path | None:
     """The `java` of JAVA_HOME, else of PATH, if it is Java 17 or newer."""
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    if found is None:
+    java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if java is None:
         return None
-    answer = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "(\d+)', answer)
-    return Path(found) if version is not None and int(version[1]) >= _JAVA_NEEDED else None
+    return Path(java) if version is not None and int(version[1]) >= _JAVA_NEEDED else None
 
 
 def kafka_home() -> Path:

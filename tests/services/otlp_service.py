@@ -100,7 +100,7 @@ class Running:
         future = datetime(2100, 1, 1, tzinfo=UTC)
         traces = self.store.due(quiet_since=future, open_since=future, limit=1_000_000)
         stored = self.store.fragments(traces)
-        return [decode_otlp(one.fragment) for trace in traces for one in stored[trace]]
+        return [decode_otlp(row.fragment) for trace in traces for row in stored[trace]]
 
     def spans(self) -> list[Span]:
         """Return all spans in the store; one that was stored twice shows twice."""
@@ -145,9 +145,9 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
 @pytest.fixture
 def switch(store: SqlStore) -> Iterator[Switch]:
     """The store behind a switch."""
-    made = Switch(store)
-    yield made
-    made.gate.set()
+    switch = Switch(store)
+    yield switch
+    switch.gate.set()
 
 
 @pytest.fixture

@@ -49,8 +49,8 @@ def by_id(running: Running) -> dict[tuple[str, str], Span]:
 
 def find(running: Running, name: str) -> Span:
     """Return the one span of that name."""
-    (found,) = [span for span in running.spans() if span.name == name]
-    return found
+    (span,) = [span for span in running.spans() if span.name == name]
+    return span
 
 
 def test_w01_ids(running: Running, payloads: Path) -> None:
@@ -67,8 +67,8 @@ def test_w01_ids(running: Running, payloads: Path) -> None:
 def test_w02_int64(running: Running, payloads: Path) -> None:
     """An int64 is read from a string and from a number."""
     play(running, payloads, "W02-A")
-    found = find(running, "chat").attributes
-    assert (812, 31) == (found["llm.token_count.prompt"], found["llm.token_count.completion"])
+    attributes = find(running, "chat").attributes
+    assert (812, 31) == (attributes["llm.token_count.prompt"], attributes["llm.token_count.completion"])
 
 
 def test_w03_enums(running: Running, payloads: Path) -> None:
@@ -124,12 +124,12 @@ def test_w11_degenerate_attributes(running: Running, payloads: Path) -> None:
     """Attributes without a value, empty lists and maps, and NaN are read as what they are."""
     (reply,) = play(running, payloads, "W11-A")
     assert b"{}" == reply.body
-    found = find(running, "chat").attributes
+    attributes = find(running, "chat").attributes
     assert (None, None, None, (), {}) == tuple(
-        found[name] for name in ("no.value", "null.value", "empty.any", "empty.list", "empty.map")
+        attributes[name] for name in ("no.value", "null.value", "empty.any", "empty.list", "empty.map")
     )
-    assert isinstance(found["nan"], float)
-    assert math.isnan(found["nan"])
+    assert isinstance(attributes["nan"], float)
+    assert math.isnan(attributes["nan"])
 
 
 def test_w12_times(running: Running, payloads: Path) -> None:
@@ -205,7 +205,7 @@ def test_captures_in_both_encodings(shared: Path) -> None:
         if not written.exists():
             continue
         signal: OtlpSignal = "logs" if body.name.endswith(".logs.pb") else "traces"
-        from_pb, from_json = (split_otlp(one.read_bytes(), signal, received_at=now) for one in (body, written))
+        from_pb, from_json = (split_otlp(path.read_bytes(), signal, received_at=now) for path in (body, written))
         assert (from_pb.accepted, from_pb.ignored) == (from_json.accepted, from_json.ignored), body
         for pb, text in zip(from_pb.fragments, from_json.fragments, strict=True):
             assert decode_otlp(pb) == decode_otlp(text), body

@@ -156,13 +156,13 @@ def stored(path: Path) -> Counter[tuple[str, str]]:
     store = open_store(f"sqlite:///{path}")
     future = datetime(2100, 1, 1, tzinfo=UTC)
     traces = store.due(quiet_since=future, open_since=future, limit=10_000_000)
-    found: Counter[tuple[str, str]] = Counter()
+    deliveries: Counter[tuple[str, str]] = Counter()
     for first in range(0, len(traces), 500):
         for fragments in store.fragments(traces[first : first + 500]).values():
-            for one in fragments:
-                found.update((span.trace_id, span.span_id) for span in decode_otlp(one.fragment).spans)
+            for row in fragments:
+                deliveries.update((span.trace_id, span.span_id) for span in decode_otlp(row.fragment).spans)
     store.close()
-    return found
+    return deliveries
 
 
 def test_bomb(guard: Guard, tmp_path: Path, make_request: MakeRequest) -> None:

@@ -77,17 +77,21 @@ def test_spans(running: Running, kind: str) -> None:
         (f"{span.context.trace_id:032x}", f"{span.context.span_id:016x}"): span
         for span in exported.get_finished_spans()
     }
-    found = {(span.trace_id, span.span_id): span for span in running.spans()}
-    assert 40 == len(found) == len(running.spans())
-    assert expected.keys() == found.keys()
+    received = {(span.trace_id, span.span_id): span for span in running.spans()}
+    assert 40 == len(received) == len(running.spans())
+    assert expected.keys() == received.keys()
     for key, span in expected.items():
-        assert dict(span.attributes or {}) == found[key].attributes
-        assert (span.name, span.start_time, span.end_time) == (found[key].name, found[key].start_ns, found[key].end_ns)
-        assert (f"{span.parent.span_id:016x}" if span.parent else None) == found[key].parent_id
-        assert span.status.status_code.value == found[key].status
-        assert dict(span.resource.attributes) == found[key].resource
+        assert dict(span.attributes or {}) == received[key].attributes
+        assert (span.name, span.start_time, span.end_time) == (
+            received[key].name,
+            received[key].start_ns,
+            received[key].end_ns,
+        )
+        assert (f"{span.parent.span_id:016x}" if span.parent else None) == received[key].parent_id
+        assert span.status.status_code.value == received[key].status
+        assert dict(span.resource.attributes) == received[key].resource
         assert [(event.name, event.timestamp) for event in span.events] == [
-            (event.name, event.time_ns) for event in found[key].events
+            (event.name, event.time_ns) for event in received[key].events
         ]
 
 

@@ -116,10 +116,10 @@ def test_client_certificates(serve: Serve, authority: Authority, tmp_path: Path,
     ours, theirs = clients.issue("client"), strangers.issue("stranger")
 
     def context(pair: dict[str, str] | None) -> ssl.SSLContext:
-        made = ssl.create_default_context(cafile=str(authority.ca_file))
+        context = ssl.create_default_context(cafile=str(authority.ca_file))
         if pair:
-            made.load_cert_chain(pair["cert_file"], pair["key_file"])
-        return made
+            context.load_cert_chain(pair["cert_file"], pair["key_file"])
+        return context
 
     def credentials(pair: dict[str, str] | None) -> grpc.ChannelCredentials:
         key, chain = (Path(pair[name]).read_bytes() for name in ("key_file", "cert_file")) if pair else (None, None)
@@ -222,7 +222,7 @@ def test_credentials_over_http(serve: Serve, auth: dict[str, object], turn_pb: b
 def test_credentials_over_grpc(serve: Serve, auth: dict[str, object], turn_pb: bytes) -> None:
     """The same in gRPC's metadata; others get UNAUTHENTICATED."""
     running = serve(grpc={"auth": auth})
-    for wrong in (one for one in BAD if one.isascii()):
+    for wrong in (header for header in BAD if header.isascii()):
         with pytest.raises(grpc.RpcError) as caught:
             call(target(running), turn_pb, authorization=wrong)
         assert grpc.StatusCode.UNAUTHENTICATED == caught.value.code(), wrong
@@ -274,17 +274,17 @@ def test_web_pages(serve: Serve, turn_json: bytes) -> None:
         ("http://chat.example.org", False),
         ("null", False),
     ):
-        asked = running.post(
+        preflight = running.post(
             b"", path="/v1/traces", method="OPTIONS", content_type="", headers={"Origin": origin, **PREFLIGHT}
         )
         sent = running.post(turn_json, content_type="application/json", headers={"Origin": origin})
-        assert ((204 if allowed else 405), 200) == (asked.status, sent.status)
-        for reply in (asked, sent):
+        assert ((204 if allowed else 405), 200) == (preflight.status, sent.status)
+        for reply in (preflight, sent):
             assert (origin if allowed else None) == reply.headers.get("access-control-allow-origin")
         if allowed:
-            assert "POST" == asked.headers["access-control-allow-methods"]
-            assert "content-type,authorization" == asked.headers["access-control-allow-headers"]
-            assert "true" == asked.headers["access-control-allow-credentials"]
+            assert "POST" == preflight.headers["access-control-allow-methods"]
+            assert "content-type,authorization" == preflight.headers["access-control-allow-headers"]
+            assert "true" == preflight.headers["access-control-allow-credentials"]
 
 
 def test_web_pages_and_credentials(serve: Serve, turn_json: bytes) -> None:

@@ -63,11 +63,11 @@ class Refusing:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self.full = True
-        self.asked: list[tuple[str, ...]] = []
+        self.attempts: list[tuple[str, ...]] = []
 
     async def put(self, fragments: Sequence[Fragment]) -> None:
         """Pass on, or refuse."""
-        self.asked.append(tuple(f.trace_id for f in fragments))
+        self.attempts.append(tuple(f.trace_id for f in fragments))
         if self.full:
             raise Overloaded("full", retry_after=timedelta(milliseconds=20))
         await self._sink.put(fragments)
@@ -197,10 +197,10 @@ def test_every_shape_of_a_turn(watch: Watch, folder: Path, store: SqlStore) -> N
     fragments = stored(store)
     assert ["chat", "printed", "q", "query", "spring"] == queries(fragments)
     assert {NOW} == {f.received_at for f in fragments}
-    found = {turn.query: turn for one in decoded(fragments) for turn in one.turns}
-    assert printed == found["printed"]
-    assert ("shop", NOW, "g") == (found["q"].app, found["q"].started_at, found["q"].ground_truth)
-    assert ["c", "c", "c"] == [found[q].citations[0].content for q in ("q", "chat", "spring")]  # type: ignore[index]
+    by_query = {turn.query: turn for part in decoded(fragments) for turn in part.turns}
+    assert printed == by_query["printed"]
+    assert ("shop", NOW, "g") == (by_query["q"].app, by_query["q"].started_at, by_query["q"].ground_truth)
+    assert ["c", "c", "c"] == [by_query[q].citations[0].content for q in ("q", "chat", "spring")]  # type: ignore[index]
 
 
 def test_bodies_packed_and_plain(watch: Watch, folder: Path, make_request: Make, turn_json: bytes) -> None:
@@ -294,8 +294,8 @@ def test_bad_lines_are_told_by_place(watch: Watch, folder: Path, caplog: pytest.
     with caplog.at_level(logging.WARNING, logger="collectors"):
         stats = watch().turns(2)
         assert {"wrong_shape": 30} == stats.bad
-    told = [record.getMessage() for record in caplog.records if record.name == "collectors.file.collector"]
-    assert [f"a.jsonl:{n}:" for n in range(2, 12)] == [message.split(" ")[0] for message in told]
+    messages = [record.getMessage() for record in caplog.records if record.name == "collectors.file.collector"]
+    assert [f"a.jsonl:{n}:" for n in range(2, 12)] == [message.split(" ")[0] for message in messages]
     assert "secret" not in caplog.text
 
 
@@ -317,9 +317,9 @@ def test_refusing_store_loses_and_skips_nothing(watch: Watch, folder: Path, stor
     watching = watch(through=Refusing)
     sink = watching.sink
     assert isinstance(sink, Refusing)
-    wait_until(lambda: len(sink.asked) > 3, "several attempts", seconds=20)
+    wait_until(lambda: len(sink.attempts) > 3, "several attempts", seconds=20)
     assert {"store": "overloaded"} == watching.collector.health()
-    assert 1 == len(set(sink.asked))
+    assert 1 == len(set(sink.attempts))
     sink.full = False
     stats = watching.turns(700)
     assert stats.refused >= 3
@@ -333,7 +333,7 @@ def test_stopping_while_the_store_refuses(watch: Watch, folder: Path) -> None:
     watching = watch(through=Refusing)
     sink = watching.sink
     assert isinstance(sink, Refusing)
-    wait_until(lambda: sink.asked, "an attempt", seconds=20)
+    wait_until(lambda: sink.attempts, "an attempt", seconds=20)
     watching.stop()
     assert {} == watching.collector.stats().stored
 

@@ -60,18 +60,18 @@ def test_taken_away_while_held(scene: Scene, bodies: Bodies, switch: Switch) -> 
     """What the store refuses one member is dropped there once another has its partition, which keeps it."""
     topic = scene.topic(8)
     switch.reason = "unreachable"
-    held = scene.start(topic, through=switch, max_batch=1)
-    wait_until(lambda: held.stats.partitions == 8, "all partitions", seconds=10)
+    refused = scene.start(topic, through=switch, max_batch=1)
+    wait_until(lambda: refused.stats.partitions == 8, "all partitions", seconds=10)
     for partition in range(8):
         scene.produce(topic, *bodies(10 * partition + 1, 10), partition=partition)
-    await_refusals(held, 1)
+    await_refusals(refused, 1)
     other = scene.start(topic)
-    wait_until(lambda: (held.stats.partitions, other.stats.partitions) == (4, 4), "the rebalance", seconds=10)
+    wait_until(lambda: (refused.stats.partitions, other.stats.partitions) == (4, 4), "the rebalance", seconds=10)
     other.await_records(40)
-    assert ({}, {1: 40}) == (held.stats.records, scene.times_stored())
+    assert ({}, {1: 40}) == (refused.stats.records, scene.times_stored())
     switch.reason = ""
-    held.await_records(40)
-    assert ({"accepted": 40}, {"accepted": 40}) == (held.stats.records, other.stats.records)
+    refused.await_records(40)
+    assert ({"accepted": 40}, {"accepted": 40}) == (refused.stats.records, other.stats.records)
     assert {1: 80} == scene.times_stored()
 
 

@@ -102,8 +102,8 @@ def times_stored(database: str) -> Counter[int]:
     never = datetime(2100, 1, 1, tzinfo=UTC)
     with closing(open_store(database)) as store:
         traces = store.due(quiet_since=never, open_since=never, limit=1_000_000)
-        found = store.fragments(traces)
-    spans = [span for trace in traces for one in found[trace] for span in decode_otlp(one.fragment).spans]
+        stored = store.fragments(traces)
+    spans = [span for trace in traces for row in stored[trace] for span in decode_otlp(row.fragment).spans]
     return Counter(Counter((span.trace_id, span.span_id) for span in spans).values())
 
 

@@ -82,10 +82,10 @@ class SlowLink:
     def close(self) -> None:
         """Close all connections."""
         self._closed.set()
-        for one in self._open:
+        for connection in self._open:
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
 
     def _accept(self, to: int) -> None:
         with suppress(OSError):

@@ -69,9 +69,9 @@ def logs(*, trace_id: bytes = b"\x07" * 16, time: int = 1) -> bytes:
 def metrics() -> bytes:
     """Two metrics as protobuf."""
     request = ExportMetricsServiceRequest()
-    found = request.resource_metrics.add().scope_metrics.add().metrics
-    found.add(name="gen_ai.usage", unit="1").gauge.data_points.add(time_unix_nano=1, as_double=0.5)
-    found.add(name="x", description="y").histogram.data_points.add(time_unix_nano=1, count=3)
+    metrics = request.resource_metrics.add().scope_metrics.add().metrics
+    metrics.add(name="gen_ai.usage", unit="1").gauge.data_points.add(time_unix_nano=1, as_double=0.5)
+    metrics.add(name="x", description="y").histogram.data_points.add(time_unix_nano=1, count=3)
     return request.SerializeToString()
 
 
@@ -192,12 +192,12 @@ def test_too_large() -> None:
 
 def test_turn_identity() -> None:
     """A turn is named by where its record lies, whoever reads it; its app is the topic's unless one is said."""
-    (one,) = content(TURN, timestamp=1_777_000_000_000).fragments
+    (first,) = content(TURN, timestamp=1_777_000_000_000).fragments
     (again,) = content_of(KafkaRecord(TURN, timestamp=1_777_000_000_000), Topic(), max_record=99, now=NOW).fragments
     (other,) = content(TURN, offset=18).fragments
-    assert (one.digest, one.trace_id) == (again.digest, again.trace_id)
-    assert one.digest != other.digest
-    assert ["chats"] == [turn.app for turn in decode_turns(one).turns]
+    assert (first.digest, first.trace_id) == (again.digest, again.trace_id)
+    assert first.digest != other.digest
+    assert ["chats"] == [turn.app for turn in decode_turns(first).turns]
     (named,) = content(TURN, topic=Topic(app="desk")).fragments
     assert ["desk"] == [turn.app for turn in decode_turns(named).turns]
 
@@ -220,9 +220,9 @@ def test_partly_rejected() -> None:
     """Spans without ids are counted by reason, and the others kept."""
     tree = json.loads(TRACES_JSON)
     tree["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["traceId"] = ""
-    found = content(json.dumps(tree).encode())
-    assert ("accepted", {"trace_id": 1}) == (found.outcome, found.rejected)
-    assert 2 == sum(len(decode_otlp(fragment).spans) for fragment in found.fragments)
+    read = content(json.dumps(tree).encode())
+    assert ("accepted", {"trace_id": 1}) == (read.outcome, read.rejected)
+    assert 2 == sum(len(decode_otlp(fragment).spans) for fragment in read.fragments)
 
 
 @given(st.binary(max_size=300) | st.sampled_from([TRACES_PB, TRACES_JSON, TURN, logs(), metrics()]), st.data())

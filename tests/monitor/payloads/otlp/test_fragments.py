@@ -32,11 +32,11 @@ def split(body: bytes, *, encoding: Encoding | None = "protobuf") -> Split:
 
 def test_one_trace_one_fragment(make_request: MakeRequest) -> None:
     """Each trace of a request becomes a fragment that holds its spans, resource and scope, and no other trace."""
-    found = split(make_request(3).SerializeToString())
+    content = split(make_request(3).SerializeToString())
 
-    assert [(f"{number:032x}", 3) for number in (1, 2, 3)] == [(f.trace_id, f.count) for f in found.fragments]
-    assert (9, 0, {}) == (found.accepted, found.rejected, found.reasons)
-    assert make_request(1, first=2).resource_spans == TracesData.FromString(found.fragments[1].payload).resource_spans
+    assert [(f"{number:032x}", 3) for number in (1, 2, 3)] == [(f.trace_id, f.count) for f in content.fragments]
+    assert (9, 0, {}) == (content.accepted, content.rejected, content.reasons)
+    assert make_request(1, first=2).resource_spans == TracesData.FromString(content.fragments[1].payload).resource_spans
 
 
 def test_digest_is_of_the_payload(make_request: MakeRequest) -> None:
@@ -115,10 +115,10 @@ def test_bad_ids(make_request: MakeRequest, trace_id: bytes, span_id: bytes, rea
     """A span whose ids are missing, all zero or of the wrong length is left out and counted; the others stay."""
     request = make_request(1)
     request.resource_spans[0].scope_spans[0].spans.add(trace_id=trace_id, span_id=span_id)
-    found = split(request.SerializeToString())
+    content = split(request.SerializeToString())
 
-    assert (1, {reason: 1}, 3) == (found.rejected, found.reasons, found.accepted)
-    assert [3] == [f.count for f in found.fragments]
+    assert (1, {reason: 1}, 3) == (content.rejected, content.reasons, content.accepted)
+    assert [3] == [f.count for f in content.fragments]
 
 
 def test_record_that_is_not_a_span(make_request: MakeRequest) -> None:
@@ -126,10 +126,10 @@ def test_record_that_is_not_a_span(make_request: MakeRequest) -> None:
     good = make_request(1).resource_spans[0].scope_spans[0].SerializeToString()
     scope = good + b"\x12\x03\x0a\xff\x01"
     inner = b"\x12" + _varint(len(scope)) + scope
-    found = split(b"\x0a" + _varint(len(inner)) + inner)
+    content = split(b"\x0a" + _varint(len(inner)) + inner)
 
-    assert (3, 1, {"unreadable": 1}) == (found.accepted, found.rejected, found.reasons)
-    assert ["retrieve", "chat", "rag"] == [span.name for span in decode_otlp(found.fragments[0]).spans]
+    assert (3, 1, {"unreadable": 1}) == (content.accepted, content.rejected, content.reasons)
+    assert ["retrieve", "chat", "rag"] == [span.name for span in decode_otlp(content.fragments[0]).spans]
 
 
 def _varint(value: int) -> bytes:
@@ -168,8 +168,8 @@ def test_unknown_fields_survive(make_request: MakeRequest) -> None:
 def test_text_that_is_not_utf8(make_request: MakeRequest) -> None:
     """A byte that is not UTF-8 costs nobody anything: it reads as U+FFFD, and the span is flagged."""
     body = make_request(2, text="caf#").SerializeToString()
-    found = split(body.replace(b"caf#", b"caf\xe9", 1))
-    spans = [span for fragment in found.fragments for span in decode_otlp(fragment).spans]
+    content = split(body.replace(b"caf#", b"caf\xe9", 1))
+    spans = [span for fragment in content.fragments for span in decode_otlp(fragment).spans]
 
     assert ["caf\ufffd"] + ["caf#"] * 5 == [span.attributes["input.value"] for span in spans]
     assert [frozenset({"text_repaired"})] + [frozenset()] * 5 == [span.flags for span in spans]
@@ -231,10 +231,10 @@ def test_log_records() -> None:
     old.attributes.add(key="event.name").value.string_value = "gen_ai.user.message"
     scope.log_records.add(span_id=b"s" * 8)
     scope.log_records.add(trace_id=b"short", span_id=b"s" * 8)
-    found = split_otlp(request.SerializeToString(), "logs", received_at=NOW, encoding="protobuf")
+    content = split_otlp(request.SerializeToString(), "logs", received_at=NOW, encoding="protobuf")
 
-    assert (2, 0, 2) == (found.accepted, found.rejected, found.ignored)
-    (fragment,) = found.fragments
+    assert (2, 0, 2) == (content.accepted, content.rejected, content.ignored)
+    (fragment,) = content.fragments
     first, second = decode_otlp(fragment).logs
     assert ("gen_ai.choice", {"content": "12 euros"}, 1_777_888_800_000_000_001, True) == (
         first.event.name,
@@ -260,10 +260,10 @@ def test_log_records_as_json() -> None:
         "body": {"kvlistValue": {"values": [{"key": "content", "value": {"stringValue": "12 euros"}}]}},
     }
     body = json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [record, {"body": {"stringValue": "x"}}]}]}]})
-    found = split_otlp(body.encode(), "logs", received_at=NOW, encoding="json")
+    content = split_otlp(body.encode(), "logs", received_at=NOW, encoding="json")
 
-    assert (1, 1) == (found.accepted, found.ignored)
-    (log,) = decode_otlp(found.fragments[0]).logs
+    assert (1, 1) == (content.accepted, content.ignored)
+    (log,) = decode_otlp(content.fragments[0]).logs
     assert (TRACE, "eee19b7ec3c1b173", "gen_ai.choice", {"content": "12 euros"}) == (
         log.trace_id,
         log.span_id,
@@ -282,11 +282,11 @@ def test_fragment_that_is_not_otlp() -> None:
 def _survives(body: bytes, signal: OtlpSignal) -> None:
     for encoding in ("protobuf", "json", None):
         try:
-            found = split_otlp(body, signal, received_at=NOW, encoding=encoding)
+            content = split_otlp(body, signal, received_at=NOW, encoding=encoding)
         except MalformedPayload:
             continue
-        assert found.accepted == sum(f.count for f in found.fragments)
-        for fragment in found.fragments:
+        assert content.accepted == sum(f.count for f in content.fragments)
+        for fragment in content.fragments:
             decoded = decode_otlp(fragment)
             assert fragment.count == len(decoded.spans) + len(decoded.logs)
             assert not decoded.unread

@@ -90,8 +90,8 @@ def attribute(value: object) -> AttributeValue:
 )
 def test_attribute_value(written: object, expected: AttributeValue) -> None:
     """Each form of a value reads as the one Python value it means, of the right type."""
-    found = attribute(written)
-    assert (type(expected), expected) == (type(found), found)
+    value = attribute(written)
+    assert (type(expected), expected) == (type(value), value)
 
 
 def test_not_a_number() -> None:
@@ -99,9 +99,9 @@ def test_not_a_number() -> None:
     for text in ('{"doubleValue": "NaN"}', '{"doubleValue": NaN}'):
         body = json.dumps(request(GOOD | {"attributes": [{"key": "k", "value": "HERE"}]})).replace('"HERE"', text)
         (span,) = decode_otlp(split(body).fragments[0]).spans
-        found = span.attributes["k"]
-        assert isinstance(found, float)
-        assert math.isnan(found)
+        value = span.attributes["k"]
+        assert isinstance(value, float)
+        assert math.isnan(value)
 
 
 @pytest.mark.parametrize(
@@ -140,14 +140,14 @@ def test_snake_case_names() -> None:
 @pytest.mark.parametrize("value", [None, 7, "", "zz" * 16, "ab" * 15, "abc", {}, "AbX//u/iXmgF5wr0f8cOrg=="])
 def test_trace_id_that_is_not_one(value: object) -> None:
     """A trace id that is not 32 hexadecimal digits costs its span, and no other."""
-    found = split(request(GOOD | {"traceId": value}, GOOD))
-    assert (1, {"trace_id": 1}) == (found.accepted, found.reasons)
+    content = split(request(GOOD | {"traceId": value}, GOOD))
+    assert (1, {"trace_id": 1}) == (content.accepted, content.reasons)
 
 
 def test_things_that_are_not_spans() -> None:
     """What is not an object cannot be a span, and is counted."""
-    found = split(request(None, 5, "span", [], GOOD))
-    assert (1, {"unreadable": 4}) == (found.accepted, found.reasons)
+    content = split(request(None, 5, "span", [], GOOD))
+    assert (1, {"unreadable": 4}) == (content.accepted, content.reasons)
 
 
 def test_nesting_without_end() -> None:
@@ -155,8 +155,8 @@ def test_nesting_without_end() -> None:
     value: object = {"stringValue": "deep"}
     for _ in range(100):
         value = {"arrayValue": {"values": [value]}}
-    found = split(request(GOOD | {"attributes": [{"key": "k", "value": value}]}, GOOD))
-    assert (1, {"unreadable": 1}) == (found.accepted, found.reasons)
+    content = split(request(GOOD | {"attributes": [{"key": "k", "value": value}]}, GOOD))
+    assert (1, {"unreadable": 1}) == (content.accepted, content.reasons)
 
     with pytest.raises(MalformedPayload):
         split("[" * 100_000)
@@ -169,8 +169,8 @@ def test_resource_nested_without_end() -> None:
         value = {"arrayValue": {"values": [value]}}
     good, deep = request(GOOD)["resourceSpans"][0], request(GOOD, GOOD)["resourceSpans"][0]
     deep["resource"] = {"attributes": [{"key": "service.name", "value": value}]}
-    found = split({"resourceSpans": [deep, good]})
-    assert (1, {"unreadable": 2}) == (found.accepted, found.reasons)
+    content = split({"resourceSpans": [deep, good]})
+    assert (1, {"unreadable": 2}) == (content.accepted, content.reasons)
 
 
 def test_maps_in_maps() -> None:
@@ -178,10 +178,10 @@ def test_maps_in_maps() -> None:
     value: object = {"stringValue": "deep"}
     for depth in range(1, 40):
         value = {"kvlistValue": {"values": [{"key": "k", "value": value}]}}
-        found = split(request(GOOD | {"attributes": [{"key": "k", "value": value}]}, GOOD))
-        assert 2 == found.accepted + found.rejected
-        assert found.accepted == len(decode_otlp(found.fragments[0]).spans)
-        assert depth > 20 or found.rejected == 0
+        content = split(request(GOOD | {"attributes": [{"key": "k", "value": value}]}, GOOD))
+        assert 2 == content.accepted + content.rejected
+        assert content.accepted == len(decode_otlp(content.fragments[0]).spans)
+        assert depth > 20 or content.rejected == 0
 
 
 def test_half_a_surrogate_pair() -> None:
@@ -232,7 +232,7 @@ SOUND = {"scopeSpans": [{"spans": [GOOD]}]}
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "complaint"),
     [
         ({"resourceSpans": "x"}, "resourceSpans: found a string; allowed: an array of objects"),
         ({"resource_spans": 5}, "resource_spans: found a number; allowed: an array of objects"),
@@ -255,17 +255,17 @@ SOUND = {"scopeSpans": [{"spans": [GOOD]}]}
         ([{"resourceLogs": [{}]}], "[0]: found an object; allowed: an object with 'resourceSpans' or 'scopeSpans'"),
     ],
 )
-def test_wrong_type_above_the_records(body: dict[str, object] | list[object], told: str) -> None:
+def test_wrong_type_above_the_records(body: dict[str, object] | list[object], complaint: str) -> None:
     """A wrong type above the records refuses a request without sound records, and is counted beside some."""
     with pytest.raises(MalformedPayload) as caught:
         split(body)
-    assert ("not_otlp", told) == (caught.value.reason, str(caught.value)[: len(told)])
+    assert ("not_otlp", complaint) == (caught.value.reason, str(caught.value)[: len(complaint)])
 
     key = next(iter(body)) if isinstance(body, dict) else ""
     rows = body[key] if isinstance(body, dict) else body
     if isinstance(rows, list):
-        found = split({key: [*rows, SOUND]} if key else [*rows, SOUND])
-        assert (1, {"unreadable": 1}) == (found.accepted, found.reasons)
+        content = split({key: [*rows, SOUND]} if key else [*rows, SOUND])
+        assert (1, {"unreadable": 1}) == (content.accepted, content.reasons)
 
 
 def test_wrong_type_above_log_records() -> None:
@@ -275,16 +275,16 @@ def test_wrong_type_above_log_records() -> None:
     with pytest.raises(MalformedPayload, match=r"^resourceLogs\[0\]\.scopeLogs\[0\]\.logRecords: found a string; "):
         split_otlp(json.dumps(bad).encode(), "logs", received_at=NOW, encoding="json")
     bad["resourceLogs"].append({"scopeLogs": [{"logRecords": [record]}]})  # type: ignore[dict-item]
-    found = split_otlp(json.dumps(bad).encode(), "logs", received_at=NOW, encoding="json")
-    assert (1, {"unreadable": 1}) == (found.accepted, found.reasons)
+    content = split_otlp(json.dumps(bad).encode(), "logs", received_at=NOW, encoding="json")
+    assert (1, {"unreadable": 1}) == (content.accepted, content.reasons)
 
 
 def test_records_of_a_resource_that_is_none() -> None:
     """Records whose resource or scope is of the wrong type are counted one by one: whose they are cannot be told."""
     resource = {"resource": 1, "scopeSpans": [{"spans": [GOOD, GOOD]}, {"spans": [5]}]}
     scope = {"scopeSpans": [{"scope": "x", "spans": [GOOD, GOOD]}, {"spans": [GOOD]}]}
-    found = split({"resourceSpans": [resource, scope]})
-    assert (1, {"unreadable": 5}) == (found.accepted, found.reasons)
+    content = split({"resourceSpans": [resource, scope]})
+    assert (1, {"unreadable": 5}) == (content.accepted, content.reasons)
 
 
 def test_both_spellings() -> None:
@@ -304,7 +304,7 @@ def holder(name: str, of: st.SearchStrategy[object], around: str) -> st.SearchSt
     """Objects that hold such an array under either spelling, and perhaps something under `around`."""
     snake = {"resourceSpans": "resource_spans", "scopeSpans": "scope_spans"}.get(name, name)
     return st.builds(
-        lambda key, held, more: {key: held, **more},
+        lambda key, array, more: {key: array, **more},
         st.sampled_from([name, snake]),
         array(of),
         st.one_of(st.just({}), st.fixed_dictionaries({around: JUNK})),
@@ -319,17 +319,17 @@ def entries(tree: object, *names: tuple[str, ...]) -> int:
     """Spans, and what stands in the place of resources, scopes and spans and is none."""
     if not names or not isinstance(tree, dict):
         return 1
-    below = [one for key in dict.fromkeys(names[0]) if isinstance(tree.get(key), list) for one in tree[key]]
-    return sum(entries(one, *names[1:]) for one in below)
+    below = [entry for key in dict.fromkeys(names[0]) if isinstance(tree.get(key), list) for entry in tree[key]]
+    return sum(entries(entry, *names[1:]) for entry in below)
 
 
 @given(holder("resourceSpans", RESOURCES, "extra"))
 def test_every_entry_is_kept_or_counted(tree: object) -> None:
     """A request is refused, or every entry of its arrays is accepted or counted as rejected, and decodes."""
     try:
-        found = split(tree)
+        content = split(tree)
     except MalformedPayload:
         return
     names = (("resourceSpans", "resource_spans"), ("scopeSpans", "scope_spans"), ("spans",))
-    assert entries(tree, *names) <= found.accepted + found.rejected
-    assert found.accepted == sum(len(decode_otlp(fragment).spans) for fragment in found.fragments)
+    assert entries(tree, *names) <= content.accepted + content.rejected
+    assert content.accepted == sum(len(decode_otlp(fragment).spans) for fragment in content.fragments)

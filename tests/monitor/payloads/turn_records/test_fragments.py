@@ -17,9 +17,9 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 def turns(record: object, origin: str = "f:1") -> tuple[Turn, ...]:
     """Return what a record becomes."""
-    made = turn_fragment(orjson.dumps(record), origin=origin, app="shop", received_at=NOW)
-    decoded = decode_turns(made).turns
-    assert len(decoded) == made.count
+    fragment = turn_fragment(orjson.dumps(record), origin=origin, app="shop", received_at=NOW)
+    decoded = decode_turns(fragment).turns
+    assert len(decoded) == fragment.count
     return decoded
 
 
@@ -33,7 +33,7 @@ def test_question_line() -> None:
 
 def test_conversation_gives_a_turn_per_answer() -> None:
     """Each question that was answered is a turn with the messages before it as history."""
-    found = turns(
+    answered = turns(
         {
             "messages": [
                 {"role": "user", "content": "q1"},
@@ -47,11 +47,11 @@ def test_conversation_gives_a_turn_per_answer() -> None:
             ]
         }
     )
-    assert [(t.query, t.response) for t in found] == [("q1", "a1"), ("q2", "a2")]
-    assert found[0].citations is None
-    assert found[1].history == (Message(role="user", content="q1"), Message(role="assistant", content="a1"))
-    assert [(c.id, c.title, c.rank) for c in found[1].citations or ()] == [("7", "t", 1)]
-    assert len({t.turn_id for t in found}) == 2
+    assert [(t.query, t.response) for t in answered] == [("q1", "a1"), ("q2", "a2")]
+    assert answered[0].citations is None
+    assert answered[1].history == (Message(role="user", content="q1"), Message(role="assistant", content="a1"))
+    assert [(c.id, c.title, c.rank) for c in answered[1].citations or ()] == [("7", "t", 1)]
+    assert len({t.turn_id for t in answered}) == 2
 
 
 def test_spring_request() -> None:
@@ -133,28 +133,28 @@ def test_printed_turn_reads_back_whole() -> None:
         facets={"language": "de"},
         flags=frozenset({"truncated", "root_missing"}),
     )
-    made = turn_fragment(turn_line(turn).encode(), origin="f:1", app="shop", received_at=NOW)
-    assert replace(turn, dialect="import") == decode_turns(made).turns[0]
-    assert trace == made.trace_id
+    fragment = turn_fragment(turn_line(turn).encode(), origin="f:1", app="shop", received_at=NOW)
+    assert replace(turn, dialect="import") == decode_turns(fragment).turns[0]
+    assert trace == fragment.trace_id
 
 
 def test_printed_turn_without_citations() -> None:
     """Not knowing what was retrieved stays different from having retrieved nothing."""
     plain = turns({"question": "q", "answer": "a"})[0]
     none = turns({"question": "q", "context": [], "answer": "a"})[0]
-    found = [turns(orjson.loads(turn_line(turn)))[0].citations for turn in (plain, none)]
-    assert [None, ()] == found
+    citations = [turns(orjson.loads(turn_line(turn)))[0].citations for turn in (plain, none)]
+    assert [None, ()] == citations
 
 
 def test_turns_of_one_printed_trace_stay_together() -> None:
     """Two printed turns of a trace are two fragments of that trace."""
-    asked = [
+    messages = [
         {"role": r, "content": c} for r, c in (("user", "1"), ("assistant", "2"), ("user", "3"), ("assistant", "4"))
     ]
-    both = turns({"messages": asked})
+    both = turns({"messages": messages})
     again = [turn_fragment(turn_line(t).encode(), origin="x", app="", received_at=NOW) for t in both]
-    assert {both[0].trace_id} == {made.trace_id for made in again}
-    assert [t.turn_id for t in both] == [decode_turns(made).turns[0].turn_id for made in again]
+    assert {both[0].trace_id} == {fragment.trace_id for fragment in again}
+    assert [t.turn_id for t in both] == [decode_turns(fragment).turns[0].turn_id for fragment in again]
 
 
 def test_foreign_ids_are_not_taken_over() -> None:
@@ -178,8 +178,8 @@ def test_numbers_are_text_where_text_is_meant() -> None:
     """Ids, labels, answers and reference answers come as numbers too."""
     record = {"question": 2, "answer": 4, "ground_truth": 4.5, "session_id": 17, "user_id": 3, "release": 2}
     (turn,) = turns(record)
-    found = (turn.query, turn.response, turn.ground_truth, turn.session_id, turn.user_id, turn.release)
-    assert ("2", "4", "4.5", "17", "3", "2") == found
+    texts = (turn.query, turn.response, turn.ground_truth, turn.session_id, turn.user_id, turn.release)
+    assert ("2", "4", "4.5", "17", "3", "2") == texts
 
 
 def test_null_is_as_absent() -> None:
@@ -223,8 +223,8 @@ def test_impossible_time_is_the_time_of_arrival(stamp: object) -> None:
 )
 def test_sloppy_json(record: bytes, query: str) -> None:
     """A byte order mark, half a surrogate pair, another encoding, NUL, NaN and raw control characters lose no turn."""
-    made = turn_fragment(record, origin="f:1", app="shop", received_at=NOW)
-    (turn,) = decode_turns(made).turns
+    fragment = turn_fragment(record, origin="f:1", app="shop", received_at=NOW)
+    (turn,) = decode_turns(fragment).turns
     assert query == turn.query
     assert ("text_repaired" in turn.flags) == (not record.startswith(b"\xef"))
 
@@ -270,17 +270,17 @@ def test_conversation_with_tools_and_system_prompt() -> None:
 
 def test_record_says_its_reference_once() -> None:
     """A conversation's ground truth is about its last answer."""
-    asked = [
+    messages = [
         {"role": r, "content": c} for r, c in (("user", "1"), ("assistant", "2"), ("user", "3"), ("assistant", "4"))
     ]
-    assert [None, "4"] == [t.ground_truth for t in turns({"messages": asked, "ground_truth": "4"})]
-    assert [None, ("kb-1",)] == [t.relevant_ids for t in turns({"messages": asked, "relevant_ids": ["kb-1"]})]
+    assert [None, "4"] == [t.ground_truth for t in turns({"messages": messages, "ground_truth": "4"})]
+    assert [None, ("kb-1",)] == [t.relevant_ids for t in turns({"messages": messages, "relevant_ids": ["kb-1"]})]
 
 
 def test_question_asked_again_before_the_answer() -> None:
     """The last question is the turn's; those before it are history."""
-    asked = [{"role": r, "content": c} for r, c in (("user", "1"), ("user", "2"), ("assistant", ""))]
-    (turn,) = turns({"messages": asked})
+    messages = [{"role": r, "content": c} for r, c in (("user", "1"), ("user", "2"), ("assistant", ""))]
+    (turn,) = turns({"messages": messages})
     assert ("2", "", (Message(role="user", content="1"),)) == (turn.query, turn.response, turn.history)
 
 
@@ -299,15 +299,15 @@ def test_documents_with_metadata() -> None:
 
 def test_error_is_a_class() -> None:
     """A message, which may quote the user, becomes the word `error`."""
-    found = [turns({"query": "q", "response": None, "error": e})[0].error for e in ("a.b.Timeout", "no: 'secret'", "")]
-    assert ["Timeout", "error", None] == found
+    errors = [turns({"query": "q", "response": None, "error": e})[0].error for e in ("a.b.Timeout", "no: 'secret'", "")]
+    assert ["Timeout", "error", None] == errors
 
 
 def test_other_payload_is_unread() -> None:
     """A stored payload that is no turn is counted, never raised."""
-    made = turn_fragment(b'{"question": "q", "answer": "a"}', origin="f:1", app="shop", received_at=NOW)
+    fragment = turn_fragment(b'{"question": "q", "answer": "a"}', origin="f:1", app="shop", received_at=NOW)
     for payload in (b"", b"[]", b'{"record": 1}', b'{"record": {"query": "q"}}'):
-        assert {"unreadable": 1} == decode_turns(replace(made, payload=payload)).unread
+        assert {"unreadable": 1} == decode_turns(replace(fragment, payload=payload)).unread
 
 
 @pytest.mark.parametrize(("name", "turns_in_all"), [("qa", 300), ("conversation", 1381)])
@@ -317,9 +317,9 @@ def test_seed_files(shared: Path, name: str, turns_in_all: int) -> None:
     fragments = [
         turn_fragment(line, origin=f"f:{number}", app="shop", received_at=NOW) for number, line in enumerate(lines, 1)
     ]
-    found = [turn for made in fragments for turn in decode_turns(made).turns]
-    assert turns_in_all == len(found)
-    assert len(found) == sum(made.count for made in fragments)
-    assert all(turn.query and turn.response for turn in found)
+    decoded = [turn for fragment in fragments for turn in decode_turns(fragment).turns]
+    assert turns_in_all == len(decoded)
+    assert len(decoded) == sum(fragment.count for fragment in fragments)
+    assert all(turn.query and turn.response for turn in decoded)
     # Sixteen lines say that nothing was retrieved.
-    assert 284 == sum(1 for turn in found if turn.citations)
+    assert 284 == sum(1 for turn in decoded if turn.citations)
