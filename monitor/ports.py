@@ -34,7 +34,10 @@ class Sink(Protocol):
 
 
 class Collector(AbstractAsyncContextManager["Collector"], Protocol):
-    """One source. Entered: it accepts. Exited: nothing it accepted is unanswered."""
+    """One source. Entered: it accepts. Exited: nothing it accepted is unanswered. docs/extending.md shows one.
+
+    Some have `stats()`, too: see `monitor.runtime.collector_metrics`.
+    """
 
     def health(self) -> Mapping[str, str]:
         """Return what is wrong now, as problem -> short reason free of user text; empty when all is well."""
@@ -50,18 +53,18 @@ class Listening(Protocol):
 
 
 class Dialect(Protocol):
-    """One telemetry convention. Pure; its methods see one span at a time."""
+    """One telemetry convention. Pure; its methods see one span at a time. docs/extending.md shows one."""
 
     @property
     def name(self) -> str:
-        """Its file's name."""
+        """Its file's name, or its entry point's; turns carry it."""
 
     @property
     def priority(self) -> int:
-        """When several dialects claim a span the lowest wins (dialects.md section 4.1)."""
+        """From 0. Of several dialects that claim a span, the one with the lowest reads it."""
 
     def claims(self, span: Span) -> bool:
-        """Return whether this convention describes the span."""
+        """Return whether this convention describes the span. Asked about every span; quick, and never raises."""
 
     def role(self, span: Span) -> Role:
         """Return what a claimed span does, without reading its content; `read` may still find it to be noise."""
@@ -108,7 +111,10 @@ class TurnScorer(Protocol):
 
     @property
     def rubric(self) -> Rubric:
-        """Its name, needs and scale; `rubric_id` changes whenever a score could: scores of two ids are two series."""
+        """Its name (the entry point's), needs and scale.
+
+        `rubric_id` changes whenever a score could: scores of two ids are two series.
+        """
 
     def score(self, turn: Turn) -> Finding | Reason:
         """Return the finding, or why the turn has no score. Pure and quick: it is called for every sampled turn."""

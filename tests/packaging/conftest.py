@@ -9,9 +9,12 @@ import sys
 import sysconfig
 import tarfile
 import venv
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
+import extending_page
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -29,12 +32,18 @@ class Installed:
         """Its interpreter."""
         return self.environment / "bin" / "python"
 
-    def run(self, *command: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
-        """What came of a command of the environment, run in a folder."""
+    def environ(self, more: Mapping[str, str] = MappingProxyType({})) -> Mapping[str, str]:
+        """The variables of its processes, and some more."""
+        return {"PATH": f"{self.environment / 'bin'}:{os.defpath}", "HOME": str(self.home), "LC_ALL": "C.UTF-8", **more}
+
+    def run(
+        self, *command: str | Path, folder: Path, environ: Mapping[str, str] = MappingProxyType({})
+    ) -> subprocess.CompletedProcess[str]:
+        """What came of a command of the environment, run in a folder with these variables more."""
         return subprocess.run(
             command,
             cwd=folder,
-            env={"PATH": f"{self.environment / 'bin'}:{os.defpath}", "HOME": str(self.home), "LC_ALL": "C.UTF-8"},
+            env=self.environ(environ),
             capture_output=True,
             encoding="utf-8",
             timeout=240,
@@ -94,3 +103,15 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
     shutil.rmtree(home)
     home.mkdir()
     return made
+
+
+@pytest.fixture(scope="session")
+def acme_site(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package that docs/extending.md shows, built and installed by pip into a folder of its own."""
+    source, target = tmp_path_factory.mktemp("acme-rag"), tmp_path_factory.mktemp("acme-site")
+    extending_page.write(source, extending_page.files())
+    wheel = build(source, "wheel", tmp_path_factory.mktemp("acme-wheel"))
+    pip = (installed.python, "-m", "pip", "install", "--no-index", "--no-deps", "--quiet", "--target", target, wheel)
+    done = installed.run(*pip, folder=source)
+    assert done.returncode == 0, done.stderr
+    return target
