@@ -28,17 +28,17 @@ class Places:
     def value(self, attributes: Attributes) -> AttributeValue | None:
         """Return what the first place that holds something holds."""
         for key, path in self.keys:
-            found = attributes.get(key)
+            value = attributes.get(key)
             for part in path:
-                found = _inner(unwrap(found), part)
-            if found is not None and found not in ("", ()):
-                return found
+                value = _inner(unwrap(value), part)
+            if value is not None and value not in ("", ()):
+                return value
         return None
 
     def text(self, attributes: Attributes) -> str | None:
         """Return it as text; structured values as JSON."""
-        found = self.value(attributes)
-        return None if found is None else visible_text({"": found}, "")
+        value = self.value(attributes)
+        return None if value is None else visible_text({"": value}, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +58,12 @@ class Fields:
         return replace(decoded, spans=tuple(map(self._identified, decoded.spans)))
 
     def _identified(self, span: Span) -> Span:
-        found = {
+        ids = {
             "session.id": self.session_id.text(span.attributes),
             "user.id": self.user_id.text(span.attributes),
         }
-        told = {key: text for key, text in found.items() if text is not None}
-        return replace(span, attributes={**span.attributes, **told}) if told else span
+        known = {key: text for key, text in ids.items() if text is not None}
+        return replace(span, attributes={**span.attributes, **known}) if known else span
 
 
 def places(names: Sequence[str]) -> Places:
@@ -97,8 +97,8 @@ class NamedDialect:
         role = inner.role(span) if inner else Role.NOISE
         if role not in (Role.NOISE, Role.TRANSPORT):
             return role
-        said = (self._fields.query, self._fields.response)
-        return Role.CHAIN if any(field.value(span.attributes) is not None for field in said) else Role.RETRIEVAL
+        conversation = (self._fields.query, self._fields.response)
+        return Role.CHAIN if any(field.value(span.attributes) is not None for field in conversation) else Role.RETRIEVAL
 
     def read(self, span: Span) -> Step:
         """Return the step with what the settings name in place of what the convention found."""
@@ -112,9 +112,9 @@ class NamedDialect:
         if response is not None:
             step = replace(step, response=response, unsure=step.unsure - {"response"})
             step = replace(step, output=response) if role is Role.LLM else step
-        held = self._fields.documents.value(span.attributes)
-        found = documents(held, trusted=True) if held is not None else None
-        return step if found is None else replace(step, documents=found.citations)
+        raw = self._fields.documents.value(span.attributes)
+        named = documents(raw, trusted=True) if raw is not None else None
+        return step if named is None else replace(step, documents=named.citations)
 
     def _convention(self, span: Span) -> Dialect | None:
         return next((dialect for dialect in self._dialects if dialect.claims(span)), None)

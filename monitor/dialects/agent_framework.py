@@ -35,10 +35,10 @@ def role(span: Span) -> Role:
 
 def read(span: Span) -> Step:
     """Translate one span."""
-    does = role(span)
+    span_role = role(span)
     if genai.operation_of(span) is None:
-        return TABLE.step(span, does, NAME)
-    return replace(genai.read(span), role=does, dialect=NAME)
+        return TABLE.step(span, span_role, NAME)
+    return replace(genai.read(span), role=span_role, dialect=NAME)
 
 
 DIALECT = Convention(

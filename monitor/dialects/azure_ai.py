@@ -44,8 +44,8 @@ ROLES = {
 
 def claims(span: Span) -> bool:
     """Return whether a GenAI operation of one of these SDKs is described."""
-    named = (text(span.attributes, "gen_ai.system"), text(span.attributes, "gen_ai.provider.name"))
-    return any(name is not None and name.startswith(SYSTEMS) for name in named)
+    systems = (text(span.attributes, "gen_ai.system"), text(span.attributes, "gen_ai.provider.name"))
+    return any(system is not None and system.startswith(SYSTEMS) for system in systems)
 
 
 def role(span: Span) -> Role:
@@ -56,24 +56,24 @@ def role(span: Span) -> Role:
 
 def read(span: Span) -> Step:
     """Translate one span."""
-    does = role(span)
+    span_role = role(span)
     puts = text(span.attributes, genai.OPERATION) == PUTS
-    if does is not Role.LLM and not puts:
-        return replace(genai.read(span), role=does, dialect=NAME)
+    if span_role is not Role.LLM and not puts:
+        return replace(genai.read(span), role=span_role, dialect=NAME)
     # The same events, whatever the operation is called.
-    spoken = genai.read(replace(span, attributes={**span.attributes, genai.OPERATION: "chat"}))
+    step = genai.read(replace(span, attributes={**span.attributes, genai.OPERATION: "chat"}))
     if not puts:
-        return _with_reply(replace(spoken, span=span, dialect=NAME))
-    asked = next((m.content for m in reversed(spoken.messages or ()) if m.role == "user" and m.content), None)
-    return replace(TABLE.step(span, does, NAME), query=asked)
+        return _with_reply(replace(step, span=span, dialect=NAME))
+    question = next((m.content for m in reversed(step.messages or ()) if m.role == "user" and m.content), None)
+    return replace(TABLE.step(span, span_role, NAME), query=question)
 
 
 def _with_reply(step: Step) -> Step:
     """Agents of the service reply with a message in the thread, not with a choice."""
-    said = step.messages or ()
-    if step.output is not None or step.tool_calls or not said or said[-1].role != "assistant":
+    messages = step.messages or ()
+    if step.output is not None or step.tool_calls or not messages or messages[-1].role != "assistant":
         return step
-    return replace(step, messages=said[:-1], output=clean_answer(said[-1].content))
+    return replace(step, messages=messages[:-1], output=clean_answer(messages[-1].content))
 
 
 DIALECT = Convention(

@@ -58,17 +58,19 @@ def read(span: Span) -> Step:
     """Translate one span; what was set for the trace is the root's own word."""
     attributes = span.attributes
     step = TABLE.step(span, role(span), NAME)
-    given, made = attributes.get(INPUT), attributes.get(OUTPUT)
+    inputs, outputs = attributes.get(INPUT), attributes.get(OUTPUT)
     context = documents(attributes.get(CONTEXT), trusted=True)
     if step.role in {Role.CHAIN, Role.AGENT}:
-        given = text(attributes, TRACE_INPUT) or given
-        made = text(attributes, TRACE_OUTPUT) or made
+        inputs = text(attributes, TRACE_INPUT) or inputs
+        outputs = text(attributes, TRACE_OUTPUT) or outputs
         context = context or documents(attributes.get(TRACE_CONTEXT), trusted=True)
     if step.role is Role.TOOL:
         step = replace(step, tool=text(attributes, "confident.tool.name", "confident.span.name"))
     # A retriever's output is only a text made of its context.
     step = step_with_io(
-        step, decoded_value(given), DecodedValue() if context and step.role is Role.RETRIEVAL else decoded_value(made)
+        step,
+        decoded_value(inputs),
+        DecodedValue() if context and step.role is Role.RETRIEVAL else decoded_value(outputs),
     )
     return step if context is None else replace(step, documents=context.citations)
 

@@ -87,7 +87,7 @@ _ERROR = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _Contents:
     question: str | None = None
     history: tuple[Message, ...] | None = None
     answer: str | None = None
@@ -105,120 +105,123 @@ class _Found:
 
 def claims(span: Span) -> bool:
     """Return whether the span holds a question with an answer, documents, or messages of a conversation."""
-    return _role(span, _found(span)) is not None
+    return _role(span, _contents_of(span)) is not None
 
 
 def role(span: Span) -> Role:
     """Return what the span's content makes it: a model call names a model, a retrieval has documents and no answer."""
-    return _role(span, _found(span)) or Role.NOISE
+    return _role(span, _contents_of(span)) or Role.NOISE
 
 
 def read(span: Span) -> Step:
     """Translate one span."""
-    found = _found(span)
-    does = _role(span, found) or Role.NOISE
-    step = TABLE.step(span, does, NAME)
+    contents = _contents_of(span)
+    span_role = _role(span, contents) or Role.NOISE
+    step = TABLE.step(span, span_role, NAME)
     step = replace(
         step,
-        model=found.model or found.request_model,
-        request_model=found.request_model,
-        input_tokens=found.input_tokens,
-        output_tokens=found.output_tokens,
-        documents=found.documents,
-        session_id=step.session_id or found.session_id,
-        user_id=step.user_id or found.user_id,
+        model=contents.model or contents.request_model,
+        request_model=contents.request_model,
+        input_tokens=contents.input_tokens,
+        output_tokens=contents.output_tokens,
+        documents=contents.documents,
+        session_id=step.session_id or contents.session_id,
+        user_id=step.user_id or contents.user_id,
         error=step.error or server_fault(span),
         flags=step.flags | {"generic"},
     )
-    if does is Role.LLM:
-        given = found.messages or ((ParsedMessage("user", found.question),) if found.question else ())
-        return replace(step, messages=prompt_messages(given), output=found.answer)
-    if does in {Role.RETRIEVAL, Role.EMBEDDING}:
-        return replace(step, retrieval_query=found.searched or found.question)
-    earlier, last = before_last_user(found.messages)
-    query = found.question or (last.content.strip() or None if last else None)
+    if span_role is Role.LLM:
+        prompt = contents.messages or ((ParsedMessage("user", contents.question),) if contents.question else ())
+        return replace(step, messages=prompt_messages(prompt), output=contents.answer)
+    if span_role in {Role.RETRIEVAL, Role.EMBEDDING}:
+        return replace(step, retrieval_query=contents.searched or contents.question)
+    earlier, last = before_last_user(contents.messages)
+    query = contents.question or (last.content.strip() or None if last else None)
     return replace(
         step,
         query=query,
-        history=found.history if found.history is not None else conversation(earlier) or None,
-        response=found.answer,
-        retrieval_query=found.searched,
-        unsure=frozenset() if found.sure else frozenset({"query", "response"}),
+        history=contents.history if contents.history is not None else conversation(earlier) or None,
+        response=contents.answer,
+        retrieval_query=contents.searched,
+        unsure=frozenset() if contents.sure else frozenset({"query", "response"}),
     )
 
 
-def _role(span: Span, found: _Found) -> Role | None:
-    asks, modelled = found.question or found.searched, found.model or found.request_model or found.output_tokens
+def _role(span: Span, contents: _Contents) -> Role | None:
+    asks, modelled = (
+        contents.question or contents.searched,
+        contents.model or contents.request_model or contents.output_tokens,
+    )
     if _EMBEDDING.search(span.name):
-        return Role.EMBEDDING if asks or found.messages or found.documents else None
-    whole = found.documents is not None and found.question is not None and found.sure
-    if modelled and not whole and (found.answer or found.messages or (found.question and _failed(span))):
+        return Role.EMBEDDING if asks or contents.messages or contents.documents else None
+    whole = contents.documents is not None and contents.question is not None and contents.sure
+    if modelled and not whole and (contents.answer or contents.messages or (contents.question and _failed(span))):
         return Role.LLM
-    if (found.answer or _failed(span)) and (found.question or found.messages):
+    if (contents.answer or _failed(span)) and (contents.question or contents.messages):
         return Role.CHAIN
-    if found.documents is not None and not found.answer:
-        return Role.RETRIEVAL if found.documents or _SEARCHING.search(span.name) else None
-    if found.searched and _RETRIEVING.search(span.name):
+    if contents.documents is not None and not contents.answer:
+        return Role.RETRIEVAL if contents.documents or _SEARCHING.search(span.name) else None
+    if contents.searched and _RETRIEVING.search(span.name):
         return Role.RETRIEVAL
-    told = found.sure and (found.question or found.answer)
-    return Role.CHAIN if told or (modelled and _GENERATING.search(span.name)) else None
+    sure = contents.sure and (contents.question or contents.answer)
+    return Role.CHAIN if sure or (modelled and _GENERATING.search(span.name)) else None
 
 
-def _found(span: Span) -> _Found:
-    held: dict[str, AttributeValue] = {}
+def _contents_of(span: Span) -> _Contents:
+    values: dict[str, AttributeValue] = {}
     rows: list[AttributeValue] = []
     for event in reversed(span.events):
         if event.name != "exception":
-            _collect(_spoken(event), held)
+            _collect(_event_fields(event), values)
             rows[:0] = _row(event)
     if rows:
-        held["documents"] = rows
-    _collect(span.attributes, held)
-    return _Found() if not held else _read(held, failed=_failed(span))
+        values["documents"] = rows
+    _collect(span.attributes, values)
+    return _Contents() if not values else _contents_from(values, failed=_failed(span))
 
 
-def _read(held: Attributes, *, failed: bool) -> _Found:
-    ask, answer = chain_input(unwrap(held.get("question"))), chain_output(unwrap(held.get("answer")))
-    weak_ask, weak_answer = chain_input(unwrap(held.get("asked"))), chain_output(unwrap(held.get("answered")))
+def _contents_from(values: Attributes, *, failed: bool) -> _Contents:
+    ask, answer = chain_input(unwrap(values.get("question"))), chain_output(unwrap(values.get("answer")))
+    weak_ask, weak_answer = chain_input(unwrap(values.get("asked"))), chain_output(unwrap(values.get("answered")))
     sure = ask.query is not None or answer.response is not None
     paired = _is_sentence(weak_ask.query) and (weak_answer.response is not None or failed)
-    messages = messages_of(unwrap(held.get("messages")))
+    messages = messages_of(unwrap(values.get("messages")))
     talk = messages if any(m.role in {"user", "assistant"} and m.content for m in messages) else ()
     believed = weak_ask if answer.response or (paired and not sure) else ChainInput()
     question = ask if ask.query else believed
     response = answer.response or (weak_answer.response if ask.query or talk or paired else None)
-    listed = _with_columns(_documents(held.get("documents")), held)
-    if listed is None:
-        searches = ask.query or weak_ask.query or "search" in held
-        found = documents(unwrap(held.get("results"))) or documents(unwrap(held.get("answered")))
-        found = found or (documents(unwrap(held.get("returned"))) if searches else None)
-        listed = found.citations or None if found is not None else answer.documents or weak_answer.documents
-    given = unwrap(held.get("question") or held.get("asked"))
-    earlier = chain_input({"history": unwrap(held["history"])}).history if "history" in held else None
-    return _Found(
-        session_id=_name(held.get("session")) or session_and_user.session_in_input(given),
-        user_id=_name(held.get("user")) or session_and_user.user_in_input(given),
+    citations = _with_columns(_documents(values.get("documents")), values)
+    if citations is None:
+        searches = ask.query or weak_ask.query or "search" in values
+        parsed = documents(unwrap(values.get("results"))) or documents(unwrap(values.get("answered")))
+        parsed = parsed or (documents(unwrap(values.get("returned"))) if searches else None)
+        citations = parsed.citations or None if parsed is not None else answer.documents or weak_answer.documents
+    inputs = unwrap(values.get("question") or values.get("asked"))
+    earlier = chain_input({"history": unwrap(values["history"])}).history if "history" in values else None
+    return _Contents(
+        session_id=_name(values.get("session")) or session_and_user.session_in_input(inputs),
+        user_id=_name(values.get("user")) or session_and_user.user_in_input(inputs),
         question=_text(question.query),
         history=question.history if earlier is None else earlier,
         answer=response,
-        sure=sure or (paired and _is_exchange(held)),
-        documents=listed,
-        searched=chain_input(unwrap(held.get("search"))).query
+        sure=sure or (paired and _is_exchange(values)),
+        documents=citations,
+        searched=chain_input(unwrap(values.get("search"))).query
         or (weak_ask.query if believed is not weak_ask else None),
         messages=talk,
-        model=_text(held.get("model")),
-        request_model=_text(held.get("requested")),
-        input_tokens=_count(held.get("input_tokens")),
-        output_tokens=_count(held.get("output_tokens")),
+        model=_text(values.get("model")),
+        request_model=_text(values.get("requested")),
+        input_tokens=_count(values.get("input_tokens")),
+        output_tokens=_count(values.get("output_tokens")),
     )
 
 
-def _spoken(event: Event) -> Attributes:
+def _event_fields(event: Event) -> Attributes:
     """An event's attributes; a name such as `user_message` says what a single text in it is."""
     words = {key: (_WORD.findall(key) or [""])[-1].lower() for key in event.attributes}
     plain = [key for key, word in words.items() if word in {"text", "content", "message", "body", "value"}]
-    named = len(plain) == 1 and _holds(event.name) in {"question", "answer"}
-    return {**event.attributes, event.name: event.attributes[plain[0]]} if named else event.attributes
+    is_one_text = len(plain) == 1 and _meaning(event.name) in {"question", "answer"}
+    return {**event.attributes, event.name: event.attributes[plain[0]]} if is_one_text else event.attributes
 
 
 def _row(event: Event) -> list[AttributeValue]:
@@ -240,9 +243,9 @@ def _collect(attributes: Attributes, into: dict[str, AttributeValue]) -> None:
         if place is not None:
             rows.setdefault(place[0], {})[place[1]] = value
             continue
-        holds = _holds(key)
-        if holds is not None:
-            into[holds] = value
+        meaning = _meaning(key)
+        if meaning is not None:
+            into[meaning] = value
     if rows:
         into["documents"] = [row for _, row in sorted(rows.items())]
 
@@ -250,22 +253,22 @@ def _collect(attributes: Attributes, into: dict[str, AttributeValue]) -> None:
 @lru_cache(maxsize=4096)
 def _place(key: str) -> tuple[int, str] | None:
     """The index and field of one attribute of a flattened list of documents."""
-    found = _INDEXED.match(key)
-    if found is None or _holds(found[1]) != "documents":
+    match = _INDEXED.match(key)
+    if match is None or _meaning(match[1]) != "documents":
         return None
-    return int(found[2]), found[3].rpartition(".")[2]
+    return int(match[2]), match[3].rpartition(".")[2]
 
 
 @lru_cache(maxsize=4096)
-def _holds(key: str) -> str | None:
+def _meaning(key: str) -> str | None:
     if key.partition(".")[0] in ELSEWHERE:
         return None
     words = [word.lower() for word in _WORD.findall(key)]
     while words:
         for length in (2, 1):
-            found = _BY_ENDING.get(" ".join(words[-length:]))
-            if found is not None:
-                return found
+            meaning = _BY_ENDING.get(" ".join(words[-length:]))
+            if meaning is not None:
+                return meaning
         if words.pop() not in PADDING:
             break
     return None
@@ -276,42 +279,46 @@ _BY_ENDING = {ending: holds for holds, listed in ENDINGS.items() for ending in l
 
 def _documents(value: AttributeValue) -> tuple[Citation, ...] | None:
     """Objects with content, an array of texts, or the whole context as one text."""
-    held = unwrap(value)
-    if isinstance(held, str):
-        return (Citation(content=held, rank=1),) if len(held) >= _SHORTEST_CONTEXT and _is_sentence(held) else None
-    if is_sequence(held) and held and all(isinstance(one, str) for one in held):
-        texts = [str(one) for one in held]
-        sound = all(len(one) >= _SHORTEST_CONTEXT or unwrap(one) is not one for one in texts)
+    content = unwrap(value)
+    if isinstance(content, str):
+        return (
+            (Citation(content=content, rank=1),)
+            if len(content) >= _SHORTEST_CONTEXT and _is_sentence(content)
+            else None
+        )
+    if is_sequence(content) and content and all(isinstance(text, str) for text in content):
+        texts = [str(text) for text in content]
+        sound = all(len(text) >= _SHORTEST_CONTEXT or unwrap(text) is not text for text in texts)
         read = documents(texts, trusted=True) if sound else None
     else:
-        read = documents(held) if is_sequence(held) or is_mapping(held) else None
+        read = documents(content) if is_sequence(content) or is_mapping(content) else None
     return None if read is None else read.citations
 
 
-def _is_exchange(held: Attributes) -> bool:
+def _is_exchange(values: Attributes) -> bool:
     """Whether the input is an object with a question and the output one with an answer: bodies of a request."""
-    given, made = unwrap(held.get("asked")), unwrap(held.get("answered"))
-    asks = is_mapping(given) and not given.keys().isdisjoint(_ASKING)
-    return asks and is_mapping(made) and not made.keys().isdisjoint(_ANSWERING)
+    inputs, outputs = unwrap(values.get("asked")), unwrap(values.get("answered"))
+    asks = is_mapping(inputs) and not inputs.keys().isdisjoint(_ASKING)
+    return asks and is_mapping(outputs) and not outputs.keys().isdisjoint(_ANSWERING)
 
 
-def _with_columns(listed: tuple[Citation, ...] | None, held: Attributes) -> tuple[Citation, ...] | None:
+def _with_columns(citations: tuple[Citation, ...] | None, values: Attributes) -> tuple[Citation, ...] | None:
     """Ids and scores that stand beside the texts, as lists of the same length."""
-    if not listed:
-        return listed
-    columns = {name: unwrap(held.get(name)) for name in ("ids", "scores", "distances")}
-    whole = {name: column for name, column in columns.items() if is_sequence(column) and len(column) == len(listed)}
-    ids, scores, distances = (whole.get(name, (None,) * len(listed)) for name in columns)
+    if not citations:
+        return citations
+    columns = {name: unwrap(values.get(name)) for name in ("ids", "scores", "distances")}
+    whole = {name: column for name, column in columns.items() if is_sequence(column) and len(column) == len(citations)}
+    ids, scores, distances = (whole.get(name, (None,) * len(citations)) for name in columns)
     return tuple(
         replace(
-            one,
-            id=one.id or (None if ids[at] is None else str(ids[at])),
-            score=_either(one.score, finite(scores[at]), finite(distances[at])),
+            citation,
+            id=citation.id or (None if ids[at] is None else str(ids[at])),
+            score=_either(citation.score, finite(scores[at]), finite(distances[at])),
             score_kind="distance"
-            if one.score is None and finite(scores[at]) is None and distances[at] is not None
-            else one.score_kind,
+            if citation.score is None and finite(scores[at]) is None and distances[at] is not None
+            else citation.score_kind,
         )
-        for at, one in enumerate(listed)
+        for at, citation in enumerate(citations)
     )
 
 

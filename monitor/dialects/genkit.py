@@ -39,22 +39,22 @@ def claims(span: Span) -> bool:
 
 def role(span: Span) -> Role:
     """Return the role of the action's subtype, else of its type; flow steps and utilities wrap others."""
-    named = text(span.attributes, SUBTYPE) or text(span.attributes, KIND) or ""
-    return ROLES.get(named, Role.CHAIN)
+    kind = text(span.attributes, SUBTYPE) or text(span.attributes, KIND) or ""
+    return ROLES.get(kind, Role.CHAIN)
 
 
 def read(span: Span) -> Step:
     """Translate one action; a model is named `plugin/model`, and its reply may hold the provider's own."""
     attributes = span.attributes
     step = TABLE.step(span, role(span), NAME)
-    given, made = decoded_value(attributes.get(INPUT)), decoded_value(attributes.get(OUTPUT))
+    inputs, outputs = decoded_value(attributes.get(INPUT)), decoded_value(attributes.get(OUTPUT))
     failed = attributes.get("genkit:state") == "error"
     step = replace(step, error=step.error or ("error" if failed else None))
     if step.role is Role.TOOL:
         step = replace(step, tool=text(attributes, "genkit:name"))
     if step.role is not Role.LLM:
-        return step_with_io(step, given, made)
-    usage = mapping(made.value, "usage") if is_mapping(made.value) else {}
+        return step_with_io(step, inputs, outputs)
+    usage = mapping(outputs.value, "usage") if is_mapping(outputs.value) else {}
     name = text(attributes, "genkit:name")
     step = replace(
         step,
@@ -62,7 +62,7 @@ def read(span: Span) -> Step:
         input_tokens=integer(usage, "inputTokens"),
         output_tokens=integer(usage, "outputTokens"),
     )
-    return step_with_io(step, given, made)
+    return step_with_io(step, inputs, outputs)
 
 
 DIALECT = Convention(

@@ -64,13 +64,13 @@ def _model_call(step: Step) -> Step:
     request, response = mapping(step.span.attributes, REQUEST), mapping(step.span.attributes, RESPONSE)
     settings = request.get("config")
     instruction = settings.get("system_instruction") if is_mapping(settings) else None
-    given = messages_of(instruction, default_role="system") + _messages(request.get("contents"))
-    made = _messages([response.get("content")])
+    prompt = messages_of(instruction, default_role="system") + _messages(request.get("contents"))
+    replies = _messages([response.get("content")])
     return replace(
         step,
-        messages=prompt_messages(given),
-        output=first_answer(made),
-        tool_calls=sum(m.tool_calls for m in made),
+        messages=prompt_messages(prompt),
+        output=first_answer(replies),
+        tool_calls=sum(m.tool_calls for m in replies),
         model=step.model or text(response, "model_version"),
     )
 
@@ -78,21 +78,21 @@ def _model_call(step: Step) -> Step:
 def _tool(step: Step) -> Step:
     attributes = step.span.attributes
     result = next((attributes[key] for key in (RESULT, "gen_ai.tool.call.result") if key in attributes), None)
-    given = next((attributes[key] for key in (ARGUMENTS, "gen_ai.tool.call.arguments") if key in attributes), None)
+    arguments = next((attributes[key] for key in (ARGUMENTS, "gen_ai.tool.call.arguments") if key in attributes), None)
     read = documents(unwrap(result))
     return replace(
         step,
         tool=text(attributes, "gen_ai.tool.name"),
-        retrieval_query=chain_input(unwrap(given)).query,
+        retrieval_query=chain_input(unwrap(arguments)).query,
         documents=None if read is None else read.citations,
     )
 
 
 def _messages(contents: AttributeValue) -> tuple[ParsedMessage, ...]:
-    listed = contents if is_sequence(contents) else ()
+    messages = contents if is_sequence(contents) else ()
     return tuple(
         message
-        for content in listed
+        for content in messages
         if is_mapping(content)
         for message in messages_of({**content, "parts": _parts(content)})
     )
@@ -106,9 +106,9 @@ def _parts(content: AttributeValue) -> AttributeValue:
 def _part(part: AttributeValue) -> AttributeValue:
     if not is_mapping(part):
         return part
-    found = next((key for key in _ITEMS if part.get(key)), None)
-    held = part[found] if found is not None else None
-    return part if found is None else {"type": _ITEMS[found], **(held if is_mapping(held) else {})}
+    kind = next((key for key in _ITEMS if part.get(key)), None)
+    body = part[kind] if kind is not None else None
+    return part if kind is None else {"type": _ITEMS[kind], **(body if is_mapping(body) else {})}
 
 
 DIALECT = Convention(

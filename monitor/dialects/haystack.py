@@ -53,7 +53,7 @@ def role(span: Span) -> Role:
     """Return the role of the component's class, or of what wraps components."""
     if span.name.startswith("haystack.component."):
         kind = str(span.attributes.get(TYPE, ""))
-        return next((does for end, does in COMPONENTS if kind.endswith(end)), Role.NOISE)
+        return next((component_role for end, component_role in COMPONENTS if kind.endswith(end)), Role.NOISE)
     if span.name == "haystack.agent.run":
         return Role.AGENT
     if span.name in STEPS:
@@ -73,8 +73,8 @@ def read(span: Span) -> Step:
 def _chain(step: Step, attributes: Attributes) -> Step:
     keys = next((keys for keys in WHOLE if keys[0] in attributes or keys[1] in attributes), (INPUT, OUTPUT))
     ask, answer = (
-        chain_input(_named(unwrap(attributes.get(keys[0])))),
-        chain_output(_named(unwrap(attributes.get(keys[1])))),
+        chain_input(_with_present_keys(unwrap(attributes.get(keys[0])))),
+        chain_output(_with_present_keys(unwrap(attributes.get(keys[1])))),
     )
     return replace(
         step,
@@ -94,18 +94,18 @@ def _content(step: Step, attributes: Attributes) -> tuple[AttributeValue, Attrib
 
 
 def _model_call(step: Step, attributes: Attributes) -> Step:
-    given, made = map(_named, _content(step, attributes))
-    prompt = (given.get("messages") or given.get("prompt")) if is_mapping(given) else given
-    replies = made.get("replies") if is_mapping(made) else made
-    spoken = messages_of(replies[:1] if is_sequence(replies) else replies, default_role="assistant")
-    meta = _meta(made)
+    inputs, outputs = map(_with_present_keys, _content(step, attributes))
+    prompt = (inputs.get("messages") or inputs.get("prompt")) if is_mapping(inputs) else inputs
+    replies = outputs.get("replies") if is_mapping(outputs) else outputs
+    messages = messages_of(replies[:1] if is_sequence(replies) else replies, default_role="assistant")
+    meta = _meta(outputs)
     usage = meta.get("usage")
     usage = usage if is_mapping(usage) else {}
     return replace(
         step,
         messages=prompt_messages(messages_of(prompt)),
-        output=first_answer(spoken),
-        tool_calls=sum(m.tool_calls for m in spoken) + _calls(replies),
+        output=first_answer(messages),
+        tool_calls=sum(m.tool_calls for m in messages) + _calls(replies),
         model=text(meta, "model") or _printed_model(attributes),
         input_tokens=integer(usage, "prompt_tokens", "input_tokens"),
         output_tokens=integer(usage, "completion_tokens", "output_tokens"),
@@ -113,26 +113,26 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
 
 
 def _retrieval(step: Step, attributes: Attributes) -> Step:
-    given = unwrap(attributes.get(INPUT))
+    inputs = unwrap(attributes.get(INPUT))
     read = documents(unwrap(attributes.get(OUTPUT)), trusted=True)
-    return replace(step, retrieval_query=chain_input(given).query, documents=None if read is None else read.citations)
+    return replace(step, retrieval_query=chain_input(inputs).query, documents=None if read is None else read.citations)
 
 
 def _embedding(step: Step, attributes: Attributes) -> Step:
-    given = unwrap(attributes.get(INPUT))
-    query = text(given, "text") if is_mapping(given) else None
+    inputs = unwrap(attributes.get(INPUT))
+    query = text(inputs, "text") if is_mapping(inputs) else None
     return replace(step, retrieval_query=query, model=text(_meta(unwrap(attributes.get(OUTPUT))), "model"))
 
 
 def _tool(step: Step, attributes: Attributes) -> Step:
     """Results stand in tool messages: `{"tool_messages": [{"content": [{"tool_call_result": {...}}]}]}`, or alone."""
-    given, made = _content(step, attributes)
-    found = [_result(part) for part in _parts(made)] or [made]
-    read = next((docs for result in found if (docs := documents(unwrap(result))) is not None), None)
+    inputs, outputs = _content(step, attributes)
+    results = [_result(part) for part in _parts(outputs)] or [outputs]
+    read = next((docs for result in results if (docs := documents(unwrap(result))) is not None), None)
     return replace(
         step,
         tool=text(attributes, "haystack.tool.name"),
-        retrieval_query=chain_input(given).query if step.span.name in STEPS else None,
+        retrieval_query=chain_input(inputs).query if step.span.name in STEPS else None,
         documents=None if read is None else read.citations,
     )
 
@@ -148,44 +148,47 @@ _READERS: Mapping[Role, Callable[[Step, Attributes], Step]] = {
 }
 
 
-def _named(value: AttributeValue) -> AttributeValue:
+def _with_present_keys(value: AttributeValue) -> AttributeValue:
     """The value with the keys of Haystack's messages before 2.9 (`_role`, `_content`) as they are called now."""
     if is_mapping(value):
-        return {key[1:] if key in {"_role", "_content", "_meta"} else key: _named(held) for key, held in value.items()}
-    return [_named(held) for held in value] if is_sequence(value) else value
+        return {
+            key[1:] if key in {"_role", "_content", "_meta"} else key: _with_present_keys(inner)
+            for key, inner in value.items()
+        }
+    return [_with_present_keys(inner) for inner in value] if is_sequence(value) else value
 
 
-def _meta(made: AttributeValue) -> Mapping[str, AttributeValue]:
+def _meta(output: AttributeValue) -> Mapping[str, AttributeValue]:
     """What the model said of its reply: beside the replies, or in a chat message."""
-    if not is_mapping(made):
+    if not is_mapping(output):
         return {}
-    listed = made.get("meta")
-    if is_sequence(listed) and listed:
-        listed = listed[0]
-    if is_mapping(listed):
-        return listed
-    replies = made.get("replies")
+    meta = output.get("meta")
+    if is_sequence(meta) and meta:
+        meta = meta[0]
+    if is_mapping(meta):
+        return meta
+    replies = output.get("replies")
     first = replies[0] if is_sequence(replies) and replies else None
-    held = first.get("meta") if is_mapping(first) else None
-    return held if is_mapping(held) else {}
+    own = first.get("meta") if is_mapping(first) else None
+    return own if is_mapping(own) else {}
 
 
 def _printed_model(attributes: Attributes) -> str | None:
     """Before messages could say themselves as JSON they were printed."""
-    made = attributes.get(OUTPUT)
-    found = _MODEL.search(made) if isinstance(made, str) else None
-    return found[1] if found else None
+    output = attributes.get(OUTPUT)
+    match = _MODEL.search(output) if isinstance(output, str) else None
+    return match[1] if match else None
 
 
-def _parts(made: AttributeValue) -> tuple[Mapping[str, AttributeValue], ...]:
-    messages = _named(made.get("tool_messages")) if is_mapping(made) else None
+def _parts(output: AttributeValue) -> tuple[Mapping[str, AttributeValue], ...]:
+    messages = _with_present_keys(output.get("tool_messages")) if is_mapping(output) else None
     contents = [m.get("content") for m in messages if is_mapping(m)] if is_sequence(messages) else []
     return tuple(part for content in contents if is_sequence(content) for part in content if is_mapping(part))
 
 
 def _result(part: Mapping[str, AttributeValue]) -> AttributeValue:
-    held = part.get("tool_call_result")
-    return held.get("result") if is_mapping(held) else None
+    result = part.get("tool_call_result")
+    return result.get("result") if is_mapping(result) else None
 
 
 def _calls(replies: AttributeValue) -> int:

@@ -71,11 +71,11 @@ def read(span: Span) -> Step:
         streaming=True if _FIRST_TOKEN in attributes else None,
         error=step.error or ("error" if failed else None),
     )
-    given, made = attributes.get(INPUT), attributes.get(OUTPUT)
+    inputs, outputs = attributes.get(INPUT), attributes.get(OUTPUT)
     if step.role in {Role.CHAIN, Role.AGENT}:
-        given = text(attributes, TRACE_INPUT) or given
-        made = text(attributes, TRACE_OUTPUT) or made
-    return step_with_io(step, decoded_value(given), decoded_value(made))
+        inputs = text(attributes, TRACE_INPUT) or inputs
+        outputs = text(attributes, TRACE_OUTPUT) or outputs
+    return step_with_io(step, decoded_value(inputs), decoded_value(outputs))
 
 
 DIALECT = Convention(

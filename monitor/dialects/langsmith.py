@@ -62,18 +62,18 @@ def read(span: Span) -> Step:
     attributes = span.attributes
     step = TABLE.step(span, role(span), NAME)
     usage = mapping(attributes, "langsmith.metadata.usage_metadata")
-    made = decoded_value(attributes.get(OUTPUT))
-    if is_mapping(made.value) and made.value.keys() == _OUTPUT:
-        made = DecodedValue(made.value["output"], made.cut)
+    outputs = decoded_value(attributes.get(OUTPUT))
+    if is_mapping(outputs.value) and outputs.value.keys() == _OUTPUT:
+        outputs = DecodedValue(outputs.value["output"], outputs.cut)
     step = replace(
         step,
-        error=step.error or (exception(span) if made.value in (None, "", {}) else None),
+        error=step.error or (exception(span) if outputs.value in (None, "", {}) else None),
         input_tokens=step.input_tokens if step.input_tokens is not None else integer(usage, "input_tokens"),
         output_tokens=step.output_tokens if step.output_tokens is not None else integer(usage, "output_tokens"),
     )
     if step.role is Role.TOOL:
         step = replace(step, tool=text(attributes, *TOOL_NAMES))
-    return step_with_io(step, decoded_value(attributes.get(INPUT)), made)
+    return step_with_io(step, decoded_value(attributes.get(INPUT)), outputs)
 
 
 DIALECT = Convention(

@@ -77,13 +77,13 @@ def claims(span: Span) -> bool:
 def role(span: Span) -> Role:
     """Return the role that the span's events tell, else its class and method."""
     for event in span.events:
-        found = next((does for prefix, does in EVENTS if event.name.startswith(prefix)), None)
-        if found is not None:
-            return found
+        event_role = next((span_role for prefix, span_role in EVENTS if event.name.startswith(prefix)), None)
+        if event_role is not None:
+            return event_role
     kind, _, method = span.name.rpartition(".")
-    for kinds, methods, does in METHODS:
+    for kinds, methods, span_role in METHODS:
         if kind.endswith(kinds) and (method in methods or not methods):
-            return does
+            return span_role
     return Role.NOISE
 
 
@@ -111,13 +111,13 @@ def _chain(step: Step, fields: Attributes) -> Step:
 
 
 def _model_call(step: Step, fields: Attributes) -> Step:
-    given = messages_of(unwrap(fields.get("messages"))) or messages_of(fields.get("prompt"))
-    made = _made(fields)
+    prompt = messages_of(unwrap(fields.get("messages"))) or messages_of(fields.get("prompt"))
+    replies = _replies(fields)
     method = step.span.name.rpartition(".")[2]
     return replace(
         step,
-        messages=prompt_messages(given),
-        output=first_answer(made),
+        messages=prompt_messages(prompt),
+        output=first_answer(replies),
         tool_calls=_tool_calls(fields),
         streaming=True if method.startswith(("stream", "astream")) else None,
     )
@@ -163,18 +163,18 @@ _READERS: Mapping[Role, Callable[[Step, Attributes], Step]] = {
 }
 
 
-def _made(fields: Attributes) -> tuple[ParsedMessage, ...]:
+def _replies(fields: Attributes) -> tuple[ParsedMessage, ...]:
     for key in ("response.message.blocks", "response.message.content", "response.text", "response", "output"):
-        made = messages_of(unwrap(fields.get(key)), default_role="assistant")
-        if any(m.content for m in made):
-            return made
+        replies = messages_of(unwrap(fields.get(key)), default_role="assistant")
+        if any(m.content for m in replies):
+            return replies
     return ()
 
 
 def _tool_calls(fields: Attributes) -> int:
-    listed = unwrap(fields.get("response.message.additional_kwargs.tool_calls"))
-    if is_sequence(listed):
-        return len(listed)
+    calls = unwrap(fields.get("response.message.additional_kwargs.tool_calls"))
+    if is_sequence(calls):
+        return len(calls)
     blocks = unwrap(fields.get("response.message.blocks"))
     return sum(is_mapping(b) and b.get("block_type") == "tool_call" for b in blocks) if is_sequence(blocks) else 0
 

@@ -43,28 +43,28 @@ def role(span: Span) -> Role:
 
 def read(span: Span) -> Step:
     """Translate one span; what it says in the words of OpenTelemetry GenAI fills the gaps."""
-    does = role(span)
-    step = TABLE.step(span, does, NAME)
+    span_role = role(span)
+    step = TABLE.step(span, span_role, NAME)
     request, response = mapping(span.attributes, REQUEST), mapping(span.attributes, RESPONSE)
     if broken_off(span.attributes, (REQUEST, RESPONSE)):
         step = replace(step, flags=step.flags | {"truncated"})
     step = replace(step, request_model=step.request_model or text(request, "model"))
-    if does is Role.EMBEDDING:
+    if span_role is Role.EMBEDDING:
         return replace(step, retrieval_query=text(request, "input"))
-    if does is not Role.LLM:
+    if span_role is not Role.LLM:
         return step
-    given = messages_of(request.get("system"), default_role="system")
-    given += messages_of(request.get("messages") or request.get("prompt") or request.get("input"))
+    prompt = messages_of(request.get("system"), default_role="system")
+    prompt += messages_of(request.get("messages") or request.get("prompt") or request.get("input"))
     body = response.get("message") or response.get("combined_chunk_content") or response.get("text")
-    made = messages_of(body, default_role="assistant")
-    spoken = genai.read(span)
+    replies = messages_of(body, default_role="assistant")
+    genai_step = genai.read(span)
     usage = response.get("usage")
     usage = usage if is_mapping(usage) else {}
     return replace(
         step,
-        messages=prompt_messages(given) or spoken.messages,
-        output=first_answer(made) or spoken.output,
-        tool_calls=sum(m.tool_calls for m in made) or spoken.tool_calls,
+        messages=prompt_messages(prompt) or genai_step.messages,
+        output=first_answer(replies) or genai_step.output,
+        tool_calls=sum(m.tool_calls for m in replies) or genai_step.tool_calls,
         input_tokens=step.input_tokens or integer(usage, "prompt_tokens", "input_tokens"),
         output_tokens=step.output_tokens or integer(usage, "completion_tokens", "output_tokens"),
         streaming=request.get("stream") is True or None,

@@ -65,11 +65,11 @@ def read(span: Span) -> Step:
     step = TABLE.step(span, role(span), NAME)
     if step.role is Role.TOOL:
         step = replace(step, tool=text(attributes, "gen_ai.tool.name"))
-    given = _body(decoded_value(_first(attributes, f"mastra.{kind}.input", *INPUTS)))
-    made = decoded_value(_first(attributes, f"mastra.{kind}.output", *OUTPUTS))
-    step = step_with_io(step, given, made)
-    if step.role is Role.LLM and is_mapping(made.value) and not step.output:
-        calls = next((made.value[key] for key in _TOOLS if made.value.get(key)), ())
+    inputs = _body(decoded_value(_first(attributes, f"mastra.{kind}.input", *INPUTS)))
+    outputs = decoded_value(_first(attributes, f"mastra.{kind}.output", *OUTPUTS))
+    step = step_with_io(step, inputs, outputs)
+    if step.role is Role.LLM and is_mapping(outputs.value) and not step.output:
+        calls = next((outputs.value[key] for key in _TOOLS if outputs.value.get(key)), ())
         step = replace(step, tool_calls=max(step.tool_calls, len(calls) if is_sequence(calls) else 0))
     if step.role is Role.LLM and step.request_model is None:
         step = replace(step, request_model=text(mapping(attributes, "modelMetadata"), "modelId"))
@@ -84,10 +84,10 @@ def _first(attributes: Attributes, *keys: str) -> AttributeValue:
     return next((attributes[key] for key in keys if attributes.get(key)), None)
 
 
-def _body(given: DecodedValue) -> DecodedValue:
+def _body(inputs: DecodedValue) -> DecodedValue:
     """A step's input is the request's body, or stands in one."""
-    body = given.value.get("body") if is_mapping(given.value) else None
-    return given if body is None else DecodedValue(body, given.cut)
+    body = inputs.value.get("body") if is_mapping(inputs.value) else None
+    return inputs if body is None else DecodedValue(body, inputs.cut)
 
 
 DIALECT = Convention(

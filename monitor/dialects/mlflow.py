@@ -46,7 +46,7 @@ def claims(span: Span) -> bool:
 
 def role(span: Span) -> Role:
     """Return the role of the span's type, without one by its name; types nobody has heard of wrap others."""
-    kind = _said(span.attributes, KIND) or "UNKNOWN"
+    kind = _json_text(span.attributes, KIND) or "UNKNOWN"
     if kind == "UNKNOWN" and span.parent_id is not None:
         return role_by_name(span.name) or Role.CHAIN
     return ROLES.get(kind, Role.CHAIN)
@@ -57,7 +57,7 @@ def read(span: Span) -> Step:
     attributes = span.attributes
     step = TABLE.step(span, role(span), NAME)
     usage = mapping(attributes, _USAGE)
-    facets = {"provider": named} if (named := _said(attributes, "mlflow.llm.provider")) else {}
+    facets = {"provider": model} if (model := _json_text(attributes, "mlflow.llm.provider")) else {}
     step = step_with_io(
         replace(
             step,
@@ -71,9 +71,9 @@ def read(span: Span) -> Step:
     )
     if step.role is not Role.LLM:
         return step
-    named = _said(attributes, "mlflow.llm.model")
+    model = _json_text(attributes, "mlflow.llm.model")
     asked_for = text(mapping(attributes, "invocation_params"), "model", "model_name")
-    return replace(step, request_model=step.request_model or asked_for or named)
+    return replace(step, request_model=step.request_model or asked_for or model)
 
 
 def _streams(span: Span) -> bool:
@@ -82,7 +82,7 @@ def _streams(span: Span) -> bool:
     return chunked or span.name.rpartition(".")[2].startswith(("stream", "astream"))
 
 
-def _said(attributes: Attributes, key: str) -> str | None:
+def _json_text(attributes: Attributes, key: str) -> str | None:
     value = unwrap(attributes.get(key))
     return value if isinstance(value, str) and value else None
 

@@ -92,10 +92,10 @@ def read(span: Span) -> Step:
 
 
 def _chain(step: Step, attributes: Attributes) -> Step:
-    ask, given_cut = _once(_asked, attributes, INPUT, "input.mime_type")
+    ask, given_cut = _cached(_input_of, attributes, INPUT, "input.mime_type")
     if INPUT not in attributes:
         ask = chain_input(_crew(attributes))
-    (answer, model), made_cut = _once(_answered, attributes, OUTPUT, "output.mime_type")
+    (answer, model), made_cut = _cached(_output_of, attributes, OUTPUT, "output.mime_type")
     unsure = {"query"} if not ask.query_certain else set()
     if not ask.history_certain or given_cut is not None:
         unsure.add("history")
@@ -128,39 +128,39 @@ def _crew(attributes: Attributes) -> AttributeValue:
 
 def _model_call(step: Step, attributes: Attributes) -> Step:
     lists = flattened(attributes, INPUT_MESSAGES, OUTPUT_MESSAGES)
-    given = tuple(map(_message, lists.get(INPUT_MESSAGES, ()))) or _prompts(attributes)
-    made = tuple(map(_message, lists.get(OUTPUT_MESSAGES, ())))
-    output = first_answer(made)
-    if output is None and not any(m.tool_calls for m in made):
+    prompt = tuple(map(_message, lists.get(INPUT_MESSAGES, ()))) or _prompts(attributes)
+    replies = tuple(map(_message, lists.get(OUTPUT_MESSAGES, ())))
+    output = first_answer(replies)
+    if output is None and not any(m.tool_calls for m in replies):
         output = chain_output(_value(attributes, OUTPUT, "output.mime_type")[0]).response
-    if not given:
-        given = messages_of(_value(attributes, INPUT, "input.mime_type")[0])
+    if not prompt:
+        prompt = messages_of(_value(attributes, INPUT, "input.mime_type")[0])
     settings = mapping(attributes, "llm.invocation_parameters")
-    if not given and not settings.keys().isdisjoint(_CONVERSATION):  # early ones of Bedrock take the whole request
-        given = model_input(settings)
-    named = text(attributes, "llm.model_name")
-    answering = output is not None or any(m.tool_calls for m in made)
+    if not prompt and not settings.keys().isdisjoint(_CONVERSATION):  # early ones of Bedrock take the whole request
+        prompt = model_input(settings)
+    model = text(attributes, "llm.model_name")
+    answering = output is not None or any(m.tool_calls for m in replies)
     hidden = "redacted" in step.flags and step.error is None
     streams = (
         settings.get("stream") is True
         or _STREAMED.search(step.span.name) is not None
         or any(event.name == _SPOKEN for event in step.span.events)
     )
-    told = any(key.startswith("llm.") for key in attributes)
-    unnamed = not given and named is None and step.error is None and not (told and "redacted" in step.flags)
-    piece = INPUT not in attributes and not told
+    describes_call = any(key.startswith("llm.") for key in attributes)
+    unnamed = not prompt and model is None and step.error is None and not (describes_call and "redacted" in step.flags)
+    piece = INPUT not in attributes and not describes_call
     if unnamed and (not answering or (piece and not step.span.dropped_attributes)):
         # LlamaIndex gives kind LLM to helpers that call no model, Mastra to every piece of a streamed answer.
         return replace(step, role=Role.NOISE)
     return replace(
         step,
         query=text(mapping(attributes, "llm.prompt_template.variables"), *_QUESTIONS),
-        messages=prompt_messages(given),
+        messages=prompt_messages(prompt),
         output=output,
-        tool_calls=sum(m.tool_calls for m in made),
+        tool_calls=sum(m.tool_calls for m in replies),
         model=text(attributes, "gen_ai.response.model")
-        or ((_in_output(attributes, _MODEL) or named) if answering or hidden else None),
-        request_model=text(settings, "model", "model_name") or named,
+        or ((_in_output(attributes, _MODEL) or model) if answering or hidden else None),
+        request_model=text(settings, "model", "model_name") or model,
         response_id=_in_output(attributes, _RESPONSE_ID),
         streaming=True if streams else None,
     )
@@ -183,10 +183,10 @@ def _rerank(step: Step, attributes: Attributes) -> Step:
 
 
 def _tool(step: Step, attributes: Attributes) -> Step:
-    made = _value(attributes, OUTPUT, "output.mime_type")[0]
+    result = _value(attributes, OUTPUT, "output.mime_type")[0]
     query = chain_input(_value(attributes, INPUT, "input.mime_type")[0]).query
     name = text(attributes, "tool.name") or step.span.name
-    return _with_documents(replace(step, retrieval_query=query, tool=name), documents(tool_result(made)))
+    return _with_documents(replace(step, retrieval_query=query, tool=name), documents(tool_result(result)))
 
 
 def _embedding(step: Step, attributes: Attributes) -> Step:
@@ -207,17 +207,17 @@ _READERS = {
 }
 
 
-def _asked(attributes: Attributes, key: str, mime_key: str) -> tuple[ChainInput, str | None]:
-    given, cut = _value(attributes, key, mime_key)
-    return chain_input(given), cut
+def _input_of(attributes: Attributes, key: str, mime_key: str) -> tuple[ChainInput, str | None]:
+    value, cut = _value(attributes, key, mime_key)
+    return chain_input(value), cut
 
 
-def _answered(attributes: Attributes, key: str, mime_key: str) -> tuple[tuple[ChainOutput, str | None], str | None]:
-    made, cut = _value(attributes, key, mime_key)
-    return (chain_output(made), _in_raw(made)), cut
+def _output_of(attributes: Attributes, key: str, mime_key: str) -> tuple[tuple[ChainOutput, str | None], str | None]:
+    value, cut = _value(attributes, key, mime_key)
+    return (chain_output(value), _in_raw(value)), cut
 
 
-def _once(
+def _cached(
     look: Callable[[Attributes, str, str], tuple[T, str | None]], attributes: Attributes, key: str, mime_key: str
 ) -> tuple[T, str | None]:
     """Return what `look` finds in a value and its type; found but once in texts that a dozen chains repeat."""
@@ -270,10 +270,10 @@ def _message(item: ListItem) -> ParsedMessage:
 
 def _prompts(attributes: Attributes) -> tuple[ParsedMessage, ...]:
     """`llm.prompts`: an array, or flattened as `llm.prompts.N.prompt.text`."""
-    listed = attributes.get("llm.prompts")
-    if isinstance(listed, list | tuple):
+    prompts = attributes.get("llm.prompts")
+    if isinstance(prompts, list | tuple):
         return tuple(
-            ParsedMessage("user", prompt) for prompt in listed if isinstance(prompt, str) and prompt != REDACTED
+            ParsedMessage("user", prompt) for prompt in prompts if isinstance(prompt, str) and prompt != REDACTED
         )
     items = flattened(attributes, "llm.prompts.").get("llm.prompts.", ())
     return tuple(
@@ -303,12 +303,12 @@ def _documents(attributes: Attributes, prefix: str) -> Documents | None:
 
 def _completed(flat: Documents | None, value: AttributeValue) -> Documents | None:
     """LangChain flattens content and metadata only; the ids stand in its `output.value`."""
-    listed = documents(value, trusted=True)
-    if listed is None and isinstance(value, str) and value.strip():
-        listed = Documents((Citation(content=value, rank=1),))
-    if flat is None or listed is None:
-        return flat or listed
-    by_content = {citation.content: citation for citation in listed.citations if citation.content}
+    in_output = documents(value, trusted=True)
+    if in_output is None and isinstance(value, str) and value.strip():
+        in_output = Documents((Citation(content=value, rank=1),))
+    if flat is None or in_output is None:
+        return flat or in_output
+    by_content = {citation.content: citation for citation in in_output.citations if citation.content}
     merged = [
         replace(c, id=c.id or other.id, score=other.score if c.score is None else c.score)
         if c.content and (other := by_content.get(c.content))
@@ -325,17 +325,17 @@ def _with_documents(step: Step, read: Documents | None) -> Step:
     return replace(step, documents=read.citations, flags=flags)
 
 
-def _in_raw(made: AttributeValue) -> str | None:
+def _in_raw(output: AttributeValue) -> str | None:
     """LlamaIndex's agents keep the provider's reply beside their own."""
-    raw = made.get("raw") if is_mapping(made) else None
+    raw = output.get("raw") if is_mapping(output) else None
     return text(raw, "model") if is_mapping(raw) else None
 
 
 def _in_output(attributes: Attributes, pattern: re.Pattern[str]) -> str | None:
     """A plain value in a reply: `llm.model_name` may be the requested model where the reply names its own."""
-    made = attributes.get(OUTPUT)
-    found = pattern.search(made) if isinstance(made, str) and made.startswith("{") else None
-    return found[1] if found else None
+    output = attributes.get(OUTPUT)
+    match = pattern.search(output) if isinstance(output, str) and output.startswith("{") else None
+    return match[1] if match else None
 
 
 DIALECT = Convention(

@@ -55,24 +55,24 @@ def role(span: Span) -> Role:
         return genai.role(span) if speaks else Role.CHAIN
     if operation == "vectordb":
         return Role.DB
-    found = genai.role(span)
-    if found is Role.RETRIEVAL and any(key in attributes for key in _STATE):
+    span_role = genai.role(span)
+    if span_role is Role.RETRIEVAL and any(key in attributes for key in _STATE):
         return Role.NOISE
-    return found
+    return span_role
 
 
 def read(span: Span) -> Step:
     """Translate one span."""
     attributes = span.attributes
-    kept = role(span)
-    step = replace(genai.read(span), dialect=NAME, role=kept)
-    if kept in {Role.CHAIN, Role.AGENT}:
+    span_role = role(span)
+    step = replace(genai.read(span), dialect=NAME, role=span_role)
+    if span_role in {Role.CHAIN, Role.AGENT}:
         return _function(step, attributes) if ARGS in attributes else _wrapper(step, attributes)
-    if kept is Role.LLM and not attributes:
+    if span_role is Role.LLM and not attributes:
         return replace(step, request_model=span.name.partition(" ")[2] or None)
-    if kept is Role.LLM:
+    if span_role is Role.LLM:
         return _model_call(step, attributes)
-    if kept is Role.RETRIEVAL and step.documents is not None:
+    if span_role is Role.RETRIEVAL and step.documents is not None:
         # Its `id` is the metadata's source.
         return replace(step, documents=tuple(replace(c, source=c.source or c.id) for c in step.documents))
     return step
@@ -81,14 +81,14 @@ def read(span: Span) -> Step:
 def _function(step: Step, attributes: Attributes) -> Step:
     args, kwargs = _printed(attributes.get(ARGS)), _printed(attributes.get(KWARGS))
     ask = function_input(args if is_sequence(args) else (), kwargs if is_mapping(kwargs) else {})
-    held = attributes.get(genai.OUTPUT)
-    said_so = text(attributes, genai.OUTPUT, COMPLETION, CONTENT_COMPLETION)
-    made = held if is_sequence(held) else decoded_value(said_so).value
+    messages = attributes.get(genai.OUTPUT)
+    as_text = text(attributes, genai.OUTPUT, COMPLETION, CONTENT_COMPLETION)
+    output = messages if is_sequence(messages) else decoded_value(as_text).value
     unsure = frozenset({"history"}) if ask.history else frozenset()
-    listed = documents(made) if is_sequence(made) else None
-    found = None if listed is None else listed.citations
-    answer = chain_output(made).response if not found else None
-    return replace(step, query=ask.query, history=ask.history, response=answer, documents=found, unsure=unsure)
+    document_list = documents(output) if is_sequence(output) else None
+    citations = None if document_list is None else document_list.citations
+    answer = chain_output(output).response if not citations else None
+    return replace(step, query=ask.query, history=ask.history, response=answer, documents=citations, unsure=unsure)
 
 
 def _printed(value: AttributeValue) -> AttributeValue:
@@ -103,30 +103,32 @@ def _printed(value: AttributeValue) -> AttributeValue:
 
 def _wrapper(step: Step, attributes: Attributes) -> Step:
     items = flattened(attributes, PROMPT + ".").get(PROMPT + ".", ())
-    given = tuple(m for item in items for m in messages_of({"role": item.fields.get("role"), **item.fields}))
-    if step.query is None and given:
-        earlier, last = before_last_user(given)
+    prompt = tuple(m for item in items for m in messages_of({"role": item.fields.get("role"), **item.fields}))
+    if step.query is None and prompt:
+        earlier, last = before_last_user(prompt)
         history = conversation(earlier) or None
         step = replace(step, query=last.content.strip() or None if last else None, history=history)
-    made = decoded_value(attributes.get(WORKFLOW_OUTPUT)).value
+    output = decoded_value(attributes.get(WORKFLOW_OUTPUT)).value
     if step.query is None and WORKFLOW_INPUT in attributes:
         ask = operation_input(decoded_value(attributes[WORKFLOW_INPUT]).value)
         step = replace(step, query=ask.query, history=ask.history, unsure=step.unsure | {"history"})
-    if step.response is None and made is not None:
-        answer = chain_output(made)
+    if step.response is None and output is not None:
+        answer = chain_output(output)
         unsure = step.unsure if answer.certain else step.unsure | {"response"}
         step = replace(step, response=answer.response, documents=answer.documents, unsure=unsure)
-    return replace(step, model=step.model or answering_model(made))
+    return replace(step, model=step.model or answering_model(output))
 
 
 def _model_call(step: Step, attributes: Attributes) -> Step:
-    spoken = text(attributes, PROMPT, CONTENT_PROMPT) or _event(step.span, CONTENT_PROMPT, PROMPT)
-    given = transcript(spoken) if spoken is not None else ()
-    made = text(attributes, COMPLETION, CONTENT_COMPLETION)
+    prompt_text = text(attributes, PROMPT, CONTENT_PROMPT) or _event(step.span, CONTENT_PROMPT, PROMPT)
+    prompt = transcript(prompt_text) if prompt_text is not None else ()
+    completion = text(attributes, COMPLETION, CONTENT_COMPLETION)
     return replace(
         step,
-        messages=prompt_messages(given) if given and (not step.messages or len(step.messages) == 1) else step.messages,
-        output=step.output or (clean_answer(made) if made else None),
+        messages=prompt_messages(prompt)
+        if prompt and (not step.messages or len(step.messages) == 1)
+        else step.messages,
+        output=step.output or (clean_answer(completion) if completion else None),
     )
 
 

@@ -83,8 +83,8 @@ def role(span: Span) -> Role:
     kind = str(attributes.get(KIND, "")).lower()
     if kind == "task":
         name = _entity_name(span)
-        found = role_by_name(name) or (Role.NOISE if _HELPERS.search(name) else None)
-        return found or (Role.RETRIEVAL if _is_retriever(attributes) else Role.CHAIN)
+        named_role = role_by_name(name) or (Role.NOISE if _HELPERS.search(name) else None)
+        return named_role or (Role.RETRIEVAL if _is_retriever(attributes) else Role.CHAIN)
     return KINDS.get(kind, Role.CHAIN if kind else Role.LLM)
 
 
@@ -98,19 +98,19 @@ def read(span: Span) -> Step:
     step = replace(step, error=step.error or ("error" if failed else None))
     if step.role is Role.TOOL:
         step = replace(step, tool=_entity_name(span) or None)
-    given, made = decoded_value(text(attributes, *INPUTS)), decoded_value(text(attributes, *OUTPUTS))
+    inputs, outputs = decoded_value(text(attributes, *INPUTS)), decoded_value(text(attributes, *OUTPUTS))
     step = replace(
         step,
-        session_id=step.session_id or session_and_user.session_in_input(given.value),
-        user_id=step.user_id or session_and_user.user_in_input(given.value),
+        session_id=step.session_id or session_and_user.session_in_input(inputs.value),
+        user_id=step.user_id or session_and_user.user_in_input(inputs.value),
     )
-    return step_with_io(step, _late(_unwrapped(given), made), _unwrapped(made))
+    return step_with_io(step, _late(_unwrapped(inputs), outputs), _unwrapped(outputs))
 
 
 def _is_retriever(attributes: Attributes) -> bool:
     """LlamaIndex's retrievers of any name are given a query bundle and return a list."""
-    given, made = text(attributes, *INPUTS), text(attributes, *OUTPUTS)
-    return given is not None and made is not None and made.startswith("[") and bool(_BUNDLE.match(given))
+    inputs, outputs = text(attributes, *INPUTS), text(attributes, *OUTPUTS)
+    return inputs is not None and outputs is not None and outputs.startswith("[") and bool(_BUNDLE.match(inputs))
 
 
 def _entity_name(span: Span) -> str:
@@ -118,32 +118,34 @@ def _entity_name(span: Span) -> str:
 
 
 def _unwrapped(value: DecodedValue) -> DecodedValue:
-    held = value.value
-    if not is_mapping(held):
+    inner = value.value
+    if not is_mapping(inner):
         return value
-    key = next((key for key in _WRAPPED if held.get(key) is not None), None)
-    return value if key is None else DecodedValue(held[key], value.cut)
+    key = next((key for key in _WRAPPED if inner.get(key) is not None), None)
+    return value if key is None else DecodedValue(inner[key], value.cut)
 
 
-def _late(given: DecodedValue, made: DecodedValue) -> DecodedValue:
+def _late(inputs: DecodedValue, outputs: DecodedValue) -> DecodedValue:
     """A chain that streams is begun without its input, which then stands beside its output."""
-    if given.value not in _NOTHING:
-        return given
-    kwargs = made.value.get("kwargs") if is_mapping(made.value) else None
-    return DecodedValue(kwargs["inputs"]) if is_mapping(kwargs) and "inputs" in kwargs else given
+    if inputs.value not in _NOTHING:
+        return inputs
+    kwargs = outputs.value.get("kwargs") if is_mapping(outputs.value) else None
+    return DecodedValue(kwargs["inputs"]) if is_mapping(kwargs) and "inputs" in kwargs else inputs
 
 
 def _model_call(step: Step, attributes: Attributes) -> Step:
     lists = flattened(attributes, PROMPT, COMPLETION)
-    given = tuple(message for item in lists.get(PROMPT, ()) for message in _messages(item, "user"))
-    made = tuple(message for item in lists.get(COMPLETION, ()) for message in _messages(item, "assistant"))
-    if not given and not made:
-        spoken = genai.read(replace(step.span, attributes={**attributes, genai.OPERATION: "chat"}))
-        step = replace(step, messages=spoken.messages, output=spoken.output, tool_calls=spoken.tool_calls)
-        streams = step.streaming or spoken.streaming
+    prompt = tuple(message for item in lists.get(PROMPT, ()) for message in _messages(item, "user"))
+    replies = tuple(message for item in lists.get(COMPLETION, ()) for message in _messages(item, "assistant"))
+    if not prompt and not replies:
+        genai_step = genai.read(replace(step.span, attributes={**attributes, genai.OPERATION: "chat"}))
+        step = replace(step, messages=genai_step.messages, output=genai_step.output, tool_calls=genai_step.tool_calls)
+        streams = step.streaming or genai_step.streaming
     else:
-        output = first_answer(made)
-        step = replace(step, messages=prompt_messages(given), output=output, tool_calls=sum(m.tool_calls for m in made))
+        output = first_answer(replies)
+        step = replace(
+            step, messages=prompt_messages(prompt), output=output, tool_calls=sum(m.tool_calls for m in replies)
+        )
         streams = step.streaming
     if any(event.name.endswith(_CHUNK) for event in step.span.events):
         streams = True
@@ -156,9 +158,9 @@ def _messages(item: ListItem, default: str) -> tuple[ParsedMessage, ...]:
     if isinstance(body, str) and body.startswith("[{"):
         body = unwrap(body)  # parts of a message with several media
     calls = {key.split(".")[1] for key in fields if key.startswith("tool_calls.")}
-    called = len(calls) + ("function_call.name" in fields)
+    call_count = len(calls) + ("function_call.name" in fields)
     read = messages_of({"role": text(fields, "role") or default, "content": body})
-    return tuple(replace(message, tool_calls=max(message.tool_calls, called)) for message in read)
+    return tuple(replace(message, tool_calls=max(message.tool_calls, call_count)) for message in read)
 
 
 DIALECT = Convention(

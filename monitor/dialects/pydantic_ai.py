@@ -44,9 +44,9 @@ def role(span: Span) -> Role:
     """Return the role of the operation; up to version 2 runs and tools name none."""
     if span.attributes.get("logfire.span_type") == "pending_span":
         return Role.NOISE
-    named = genai.operation_of(span)
-    if named is not None:
-        return genai.ROLES.get(named, Role.CHAIN)
+    operation = genai.operation_of(span)
+    if operation is not None:
+        return genai.ROLES.get(operation, Role.CHAIN)
     if "agent_name" in span.attributes or any(key in span.attributes for key in (*CONVERSATIONS, RESULT)):
         return Role.AGENT
     return Role.TOOL if "gen_ai.tool.name" in span.attributes else Role.NOISE
@@ -54,14 +54,14 @@ def role(span: Span) -> Role:
 
 def read(span: Span) -> Step:
     """Translate one span."""
-    found = role(span)
-    reader = _READERS.get(found)
+    span_role = role(span)
+    reader = _READERS.get(span_role)
     if reader is not None:
-        step = TABLE.step(span, found, NAME)
+        step = TABLE.step(span, span_role, NAME)
         cut = broken_off(span.attributes, CONVERSATIONS)
         return reader(replace(step, flags=step.flags | {"truncated"}) if cut else step, span.attributes)
-    step = replace(genai.read(span), role=found, dialect=NAME)
-    return _from_events(step, span.attributes) if found is Role.LLM else step
+    step = replace(genai.read(span), role=span_role, dialect=NAME)
+    return _from_events(step, span.attributes) if span_role is Role.LLM else step
 
 
 def _run(step: Step, attributes: Attributes) -> Step:
@@ -82,28 +82,28 @@ def _run(step: Step, attributes: Attributes) -> Step:
 
 
 def _tool(step: Step, attributes: Attributes) -> Step:
-    given, made = next((keys for keys in TOOL_CALLS if keys[1] in attributes), TOOL_CALLS[0])
-    read = documents(unwrap(attributes.get(made)))
+    arguments_key, result_key = next((keys for keys in TOOL_CALLS if keys[1] in attributes), TOOL_CALLS[0])
+    read = documents(unwrap(attributes.get(result_key)))
     return replace(
         step,
         tool=text(attributes, "gen_ai.tool.name"),
-        retrieval_query=chain_input(unwrap(attributes.get(given))).query,
+        retrieval_query=chain_input(unwrap(attributes.get(arguments_key))).query,
         documents=None if read is None else read.citations,
     )
 
 
 def _from_events(step: Step, attributes: Attributes) -> Step:
     """Version 1: every message that went in is an event, and `gen_ai.choice` is what came out."""
-    listed = unwrap(attributes.get(EVENTS))
-    if step.messages or step.output or not is_sequence(listed):
+    events = unwrap(attributes.get(EVENTS))
+    if step.messages or step.output or not is_sequence(events):
         return step
-    given = messages_of([event for event in listed if not _is_choice(event)])
-    made = messages_of([event for event in listed if _is_choice(event)], default_role="assistant")
+    prompt = messages_of([event for event in events if not _is_choice(event)])
+    replies = messages_of([event for event in events if _is_choice(event)], default_role="assistant")
     return replace(
         step,
-        messages=prompt_messages(given),
-        output=first_answer(made),
-        tool_calls=sum(m.tool_calls for m in made),
+        messages=prompt_messages(prompt),
+        output=first_answer(replies),
+        tool_calls=sum(m.tool_calls for m in replies),
     )
 
 
@@ -116,38 +116,38 @@ _READERS: Mapping[Role, Callable[[Step, Attributes], Step]] = {
 def _conversation(attributes: Attributes) -> tuple[tuple[ParsedMessage, ...], tuple[ParsedMessage, ...]]:
     """The messages before the run and those of the run; without an index the last question begins the run."""
     for key in CONVERSATIONS:
-        listed = unwrap(attributes.get(key))
-        if is_sequence(listed):
+        messages = unwrap(attributes.get(key))
+        if is_sequence(messages):
             began = integer(attributes, BEGAN_AT)
             if began is not None:
-                at = _place(listed, began)
-                return messages_of(listed[:at]), messages_of(listed[at:])
-            whole = messages_of(listed)
+                at = _place(messages, began)
+                return messages_of(messages[:at]), messages_of(messages[at:])
+            whole = messages_of(messages)
             earlier, _ = before_last_user(whole)
             return earlier, whole[len(earlier) :]
     return (), ()
 
 
-def _place(listed: Sequence[AttributeValue], began: int) -> int:
+def _place(messages: Sequence[AttributeValue], began: int) -> int:
     """Where a run began: the index counts requests and responses, and a request's system prompt stands by itself."""
     exchanged = 0
-    for at, one in enumerate(listed):
-        answers = is_mapping(one) and one.get("role") == "assistant"
-        before = listed[at - 1] if at else None
+    for at, message in enumerate(messages):
+        answers = is_mapping(message) and message.get("role") == "assistant"
+        before = messages[at - 1] if at else None
         if at == 0 or answers or (is_mapping(before) and before.get("role") == "assistant"):
             exchanged += 1
         if exchanged > began:
             return at
-    return began if exchanged < began else len(listed)
+    return began if exchanged < began else len(messages)
 
 
 def _result(attributes: Attributes) -> tuple[str | None, str | None]:
     """The result as text, else compact JSON of a structured one in which no answer was found."""
     written = text(attributes, RESULT)
-    made = unwrap(written)
-    if is_mapping(made) or is_sequence(made):
-        found = chain_output(made)
-        return found.response, found.shapeless
+    output = unwrap(written)
+    if is_mapping(output) or is_sequence(output):
+        answer = chain_output(output)
+        return answer.response, answer.shapeless
     return clean_answer(written or ""), None
 
 

@@ -46,16 +46,16 @@ def role(span: Span) -> Role:
 
 def read(span: Span) -> Step:
     """Translate one span under the names of today."""
-    does = role(span)
+    span_role = role(span)
     renamed: dict[str, AttributeValue] = {
         now: span.attributes[former]
         for former, now in FORMER.items()
         if former in span.attributes and not span.attributes.get(now)
     }
-    if does is Role.LLM:
+    if span_role is Role.LLM:
         renamed[genai.OPERATION] = "chat"
     step = genai.read(replace(span, attributes={**span.attributes, **renamed}) if renamed else span)
-    return replace(step, span=span, role=does, dialect=NAME, streaming=_streams(span) or step.streaming)
+    return replace(step, span=span, role=span_role, dialect=NAME, streaming=_streams(span) or step.streaming)
 
 
 def _streams(span: Span) -> bool:

@@ -70,63 +70,65 @@ def role(span: Span) -> Role:
     kind = text(span.attributes, KIND)
     if kind is None:
         return genai.role(span)
-    does = ROLES.get(kind, Role.NOISE)
+    observed_role = ROLES.get(kind, Role.NOISE)
     wrote = text(span.attributes, "db.operation.name") or "query"
-    return Role.DB if does is Role.RETRIEVAL and wrote not in _SEARCHES else does
+    return Role.DB if observed_role is Role.RETRIEVAL and wrote not in _SEARCHES else observed_role
 
 
 def read(span: Span) -> Step:
     """Translate one span; content in span events is read as the attributes that they carry."""
-    fields: dict[str, AttributeValue] = {key: held for key, held in span.attributes.items() if held != _NONE}
+    fields: dict[str, AttributeValue] = {key: value for key, value in span.attributes.items() if value != _NONE}
     span = replace(span, attributes=dict(fields))
     for event in span.events:
-        told = event.attributes if event.name in CONTENT_EVENTS else _logged(event.body)
-        fields |= {key: held for key, held in told.items() if not fields.get(key)}
-    does = role(span)
-    reader = _READERS.get(does)
-    return TABLE.step(span, does, NAME) if reader is None else reader(TABLE.step(span, does, NAME), fields)
+        event_fields = event.attributes if event.name in CONTENT_EVENTS else _log_fields(event.body)
+        fields |= {key: value for key, value in event_fields.items() if not fields.get(key)}
+    span_role = role(span)
+    reader = _READERS.get(span_role)
+    return TABLE.step(span, span_role, NAME) if reader is None else reader(TABLE.step(span, span_role, NAME), fields)
 
 
-def _logged(body: AttributeValue) -> Attributes:
+def _log_fields(body: AttributeValue) -> Attributes:
     """What a log record of the observation says, under the name of the attribute it was before."""
-    found = _LOG.fullmatch(body) if isinstance(body, str) else None
-    if found is None:
+    match = _LOG.fullmatch(body) if isinstance(body, str) else None
+    if match is None:
         return {}
-    between = _NEXT_SPEAKER if _SPEAKER.match(found[2], 1) else _NEXT
-    quoted = found[2].strip()
-    return {LOGGED[found[1]]: between.split(quoted[1:-1]) if quoted else []}
+    between = _NEXT_SPEAKER if _SPEAKER.match(match[2], 1) else _NEXT
+    quoted = match[2].strip()
+    return {LOGGED[match[1]]: between.split(quoted[1:-1]) if quoted else []}
 
 
 def _chain(step: Step, fields: Attributes) -> Step:
-    spoken = [_said(held) for held in _texts(fields, *PROMPTS)]
-    asks = [m.content for m in spoken if m.role == "user"]
+    messages = [_prompt_message(prompt) for prompt in _texts(fields, *PROMPTS)]
+    asks = [m.content for m in messages if m.role == "user"]
     return replace(step, query=asks[-1] if asks else None, response=_answer(fields))
 
 
-def _said(held: str) -> Message:
+def _prompt_message(prompt: str) -> Message:
     """One text of a prompt; the log of a chat client says who speaks."""
-    speaker = _SPEAKER.match(held)
-    return Message(role=speaker[1], content=held[speaker.end() :]) if speaker else Message(role="user", content=held)
+    speaker = _SPEAKER.match(prompt)
+    return (
+        Message(role=speaker[1], content=prompt[speaker.end() :]) if speaker else Message(role="user", content=prompt)
+    )
 
 
 def _model_call(step: Step, fields: Attributes) -> Step:
     """The prompt is a list of texts without roles, of which the last is the person's."""
-    asks = _texts(fields, "gen_ai.prompt")
-    if not asks and not fields.get(COMPLETION):
-        spoken = genai.read(step.span)
-        return replace(spoken, dialect=NAME)
-    messages = [*(Message(role="system", content=held) for held in asks[:-1])]
-    messages += [Message(role="user", content=held) for held in asks[-1:]]
+    prompts = _texts(fields, "gen_ai.prompt")
+    if not prompts and not fields.get(COMPLETION):
+        genai_step = genai.read(step.span)
+        return replace(genai_step, dialect=NAME)
+    messages = [*(Message(role="system", content=prompt) for prompt in prompts[:-1])]
+    messages += [Message(role="user", content=prompt) for prompt in prompts[-1:]]
     return replace(step, messages=tuple(messages), output=_answer(fields))
 
 
 def _retrieval(step: Step, fields: Attributes) -> Step:
-    found = fields.get(FOUND)
-    if found is None:
+    retrieved = fields.get(FOUND)
+    if retrieved is None:
         # The event of milestone releases calls the texts found what the attribute calls the text searched for.
         event = next((e for e in step.span.events if e.name == CONTENT_EVENTS[2]), None)
-        found = event.attributes.get("db.vector.query.content") if event is not None else None
-    read = documents(unwrap(found), trusted=True)
+        retrieved = event.attributes.get("db.vector.query.content") if event is not None else None
+    read = documents(unwrap(retrieved), trusted=True)
     return replace(step, documents=None if read is None else read.citations)
 
 
@@ -151,18 +153,18 @@ _READERS: Mapping[Role, Callable[[Step, Attributes], Step]] = {
 def _texts(fields: Attributes, *keys: str) -> Sequence[str]:
     """The texts of the first key that holds any: an array, a printed array, or one text."""
     for key in keys:
-        listed = unwrap(fields.get(key))
-        if is_sequence(listed):
-            return [one for one in listed if isinstance(one, str) and one.strip()]
-        one = visible_text(fields, key)
-        if one is not None:
-            return [one]
+        texts = unwrap(fields.get(key))
+        if is_sequence(texts):
+            return [only for only in texts if isinstance(only, str) and only.strip()]
+        only = visible_text(fields, key)
+        if only is not None:
+            return [only]
     return ()
 
 
 def _answer(fields: Attributes) -> str | None:
-    made = _texts(fields, COMPLETION)
-    return clean_answer(made[0]) if made else None
+    texts = _texts(fields, COMPLETION)
+    return clean_answer(texts[0]) if texts else None
 
 
 DIALECT = Convention(

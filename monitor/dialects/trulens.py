@@ -77,18 +77,18 @@ def read(span: Span) -> Step:
         step = replace(step, error=class_name(failure.partition(":")[0].partition("(")[0]) or "error")
     if step.role is Role.TOOL:
         step = replace(step, tool=text(attributes, BASE + "mcp.tool_name"))
-    step = step_with_io(step, _given(attributes, step.role), _made(attributes, step.role))
+    step = step_with_io(step, _input(attributes, step.role), _output(attributes, step.role))
     if step.role in {Role.CHAIN, Role.AGENT} and step.history is None:
         step = replace(step, history=operation_input(_arguments(attributes)).history)
     if step.role in {Role.RETRIEVAL, Role.RERANK}:
-        return _found(step, attributes)
+        return _with_contexts(step, attributes)
     return step
 
 
-def _given(attributes: Attributes, kind: Role) -> DecodedValue:
-    named = text(attributes, *(BASE + key for key in _INPUTS.get(kind, ())))
-    if named is not None:
-        return decoded_value(named)
+def _input(attributes: Attributes, kind: Role) -> DecodedValue:
+    in_attribute = text(attributes, *(BASE + key for key in _INPUTS.get(kind, ())))
+    if in_attribute is not None:
+        return decoded_value(in_attribute)
     return DecodedValue(_arguments(attributes) or None)
 
 
@@ -98,23 +98,23 @@ def _arguments(attributes: Attributes) -> Attributes:
     }
 
 
-def _made(attributes: Attributes, kind: Role) -> DecodedValue:
+def _output(attributes: Attributes, kind: Role) -> DecodedValue:
     """What came out; of a stream the root keeps the last piece only, and the function's return has them all."""
-    named = text(attributes, *(BASE + key for key in _OUTPUTS.get(kind, ())))
+    in_attribute = text(attributes, *(BASE + key for key in _OUTPUTS.get(kind, ())))
     returned = attributes.get(RETURN)
     pieces = [str(piece) for piece in returned if piece] if is_sequence(returned) else []
-    if named is not None and pieces and pieces[-1] == named:
+    if in_attribute is not None and pieces and pieces[-1] == in_attribute:
         return DecodedValue("".join(pieces))
-    return decoded_value(returned if named is None else named)
+    return decoded_value(returned if in_attribute is None else in_attribute)
 
 
-def _found(step: Step, attributes: Attributes) -> Step:
+def _with_contexts(step: Step, attributes: Attributes) -> Step:
     """Contexts are plain texts; what the function returned may say more about the same."""
     for key in CONTEXTS:
         read = documents(unwrap(attributes.get(key)), trusted=True)
         if read is not None:
-            returned = [citation.content for citation in step.documents or ()]
-            same = bool(returned) and returned == [citation.content for citation in read.citations]
+            contents = [citation.content for citation in step.documents or ()]
+            same = bool(contents) and contents == [citation.content for citation in read.citations]
             return step if same else replace(step, documents=read.citations)
     return step
 

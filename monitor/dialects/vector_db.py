@@ -92,8 +92,8 @@ def _from_events(events: Sequence[Event]) -> Documents | None:
             entity = unwrap(fields.get("entity"))
             rows.append({**(entity if is_mapping(entity) else {}), **fields})
         elif event.name == _SPRING_EVENT:
-            held = event.attributes.get(_SPRING_CONTENT)
-            rows += [held] if isinstance(held, str) else list(held) if isinstance(held, list | tuple) else []
+            texts = event.attributes.get(_SPRING_CONTENT)
+            rows += [texts] if isinstance(texts, str) else list(texts) if isinstance(texts, list | tuple) else []
     return documents(rows, trusted=True) if rows else None
 
 

@@ -69,15 +69,15 @@ def read(span: Span) -> Step:
 
 def _operation(span: Span) -> str:
     """The operation; in `operation.name` the app's name for the call follows it after a blank."""
-    named = text(span.attributes, OPERATION, "operation.name") or span.name
-    return named.partition(" ")[0]
+    operation = text(span.attributes, OPERATION, "operation.name") or span.name
+    return operation.partition(" ")[0]
 
 
 def _chain(step: Step, attributes: Attributes) -> Step:
-    given, cut = _given(attributes)
-    earlier, last = before_last_user(given)
+    prompt, cut = _prompt(attributes)
+    earlier, last = before_last_user(prompt)
     query = last.content.strip() or None if last else None
-    response, shapeless = _made(attributes)
+    response, shapeless = _answer(attributes)
     flags = set(step.flags)
     if cut is not None:
         flags.add("truncated")
@@ -96,12 +96,12 @@ def _chain(step: Step, attributes: Attributes) -> Step:
 
 
 def _model_call(step: Step, attributes: Attributes) -> Step:
-    given, cut = _given(attributes)
-    calls = next((listed for key in CALLS if (listed := unwrap(attributes.get(key)))), None)
-    response, shapeless = _made(attributes)
+    prompt, cut = _prompt(attributes)
+    calls = next((tool_calls for key in CALLS if (tool_calls := unwrap(attributes.get(key)))), None)
+    response, shapeless = _answer(attributes)
     return replace(
         step,
-        messages=prompt_messages(given),
+        messages=prompt_messages(prompt),
         output=response or shapeless,
         tool_calls=len(calls) if is_sequence(calls) else 0,
         streaming=_streams(step.span),
@@ -127,13 +127,13 @@ def _embedding(step: Step, attributes: Attributes) -> Step:
 
 def _rerank(step: Step, attributes: Attributes) -> Step:
     """`ai.ranking` says which of `ai.documents` were kept, in which order and how relevant; release 6 tells inside."""
-    listed = _each(attributes.get("ai.documents"))
-    kept: list[AttributeValue] = []
+    candidates = _each(attributes.get("ai.documents"))
+    ranking: list[AttributeValue] = []
     for place in _each(attributes.get("ai.ranking")):
         at = place.get("index", place.get("originalIndex")) if is_mapping(place) else None
-        if is_mapping(place) and isinstance(at, int) and 0 <= at < len(listed):
-            kept.append({"document": _as_document(listed[at]), "relevance_score": place.get("relevanceScore")})
-    read = documents(kept, trusted=True) if kept else None
+        if is_mapping(place) and isinstance(at, int) and 0 <= at < len(candidates):
+            ranking.append({"document": _as_document(candidates[at]), "relevance_score": place.get("relevanceScore")})
+    read = documents(ranking, trusted=True) if ranking else None
     return replace(
         step, retrieval_query=text(attributes, "ai.query"), documents=None if read is None else read.citations
     )
@@ -148,32 +148,32 @@ _READERS: Mapping[Role, Callable[[Step, Attributes], Step]] = {
 }
 
 
-def _given(attributes: Attributes) -> tuple[tuple[ParsedMessage, ...], str | None]:
+def _prompt(attributes: Attributes) -> tuple[tuple[ParsedMessage, ...], str | None]:
     """The messages that went in, and the text that they were cut in (None: they were not cut)."""
     for key in (MESSAGES, PROMPT):
         value = attributes.get(key)
         if not value:
             continue
         parsed = parse(value) if isinstance(value, str) else None
-        held = value if parsed is None else parsed.value
-        if is_mapping(held) and (held.get("messages") or held.get("prompt")):
-            held = held.get("messages") or held.get("prompt")
-        read = messages_of(held)
+        messages = value if parsed is None else parsed.value
+        if is_mapping(messages) and (messages.get("messages") or messages.get("prompt")):
+            messages = messages.get("messages") or messages.get("prompt")
+        read = messages_of(messages)
         if read:
             return read, parsed.cut if parsed is not None else None
     return (), None
 
 
-def _made(attributes: Attributes) -> tuple[str | None, str | None]:
+def _answer(attributes: Attributes) -> tuple[str | None, str | None]:
     """The answer as text; else compact JSON of an object in which no answer was found."""
     written = text(attributes, *TEXTS)
     if written is not None:
         return clean_answer(written), None
-    made = next((unwrap(attributes[key]) for key in OBJECTS if attributes.get(key)), None)
-    if made is None:
+    result = next((unwrap(attributes[key]) for key in OBJECTS if attributes.get(key)), None)
+    if result is None:
         return None, None
-    found = chain_output(made)
-    return found.response, found.shapeless
+    answer = chain_output(result)
+    return answer.response, answer.shapeless
 
 
 def _streams(span: Span) -> bool:
@@ -182,8 +182,8 @@ def _streams(span: Span) -> bool:
 
 def _each(value: AttributeValue) -> tuple[AttributeValue, ...]:
     """The elements of a list in which each element is JSON text, or that is JSON text itself."""
-    listed = unwrap(value)
-    return tuple(unwrap(one) for one in listed) if is_sequence(listed) else ()
+    elements = unwrap(value)
+    return tuple(unwrap(element) for element in elements) if is_sequence(elements) else ()
 
 
 def _as_document(value: AttributeValue) -> AttributeValue:

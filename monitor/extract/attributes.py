@@ -77,10 +77,10 @@ def finite(value: AttributeValue) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        read = float(value)
+        parsed = float(value)
     except (ValueError, OverflowError):
         return None
-    return read if math.isfinite(read) else None
+    return parsed if math.isfinite(parsed) else None
 
 
 def boolean(attributes: Attributes, *keys: str) -> bool | None:
@@ -117,7 +117,7 @@ def flattened(attributes: Attributes, *prefixes: str) -> Mapping[str, tuple[List
     >>> [i.index for i in flattened({"a.10.x": 1, "a.9.x": 2, "b.x": 3}, "a.")["a."]]
     [9, 10]
     """
-    found: dict[str, dict[int, dict[str, AttributeValue]]] = {}
+    lists: dict[str, dict[int, dict[str, AttributeValue]]] = {}
     for key, value in attributes.items():
         if not key.startswith(prefixes):
             continue
@@ -125,8 +125,8 @@ def flattened(attributes: Attributes, *prefixes: str) -> Mapping[str, tuple[List
             if key.startswith(prefix):
                 index, _, field = key[len(prefix) :].partition(".")
                 if index.isdecimal() and field:
-                    found.setdefault(prefix, {}).setdefault(int(index), {})[field] = value
+                    lists.setdefault(prefix, {}).setdefault(int(index), {})[field] = value
                 break
     return {
-        prefix: tuple(ListItem(i, fields) for i, fields in sorted(items.items())) for prefix, items in found.items()
+        prefix: tuple(ListItem(i, fields) for i, fields in sorted(items.items())) for prefix, items in lists.items()
     }

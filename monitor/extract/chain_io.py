@@ -90,46 +90,46 @@ def chain_input(value: AttributeValue) -> ChainInput:
     if isinstance(value, str):
         return ChainInput(query=_clean(value))
     if is_sequence(value):
-        return _asked_in_messages(messages_of(value)) or ChainInput()
+        return _input_in_messages(messages_of(value)) or ChainInput()
     if not is_mapping(value):
         return ChainInput()
     history = _history(value)
-    found = _question(value) or ChainInput()
+    question = _question(value) or ChainInput()
     return ChainInput(
-        query=found.query,
-        history=found.history if history is None else conversation(history),
+        query=question.query,
+        history=question.history if history is None else conversation(history),
         documents=_contexts(value),
-        query_certain=found.query_certain,
-        history_certain=found.history_certain if history is None else all(message.certain for message in history),
-        last_answer=found.last_answer,
+        query_certain=question.query_certain,
+        history_certain=question.history_certain if history is None else all(message.certain for message in history),
+        last_answer=question.last_answer,
     )
 
 
 def chain_output(value: AttributeValue) -> ChainOutput:
     """Return what a chain's output answers; plain text is the answer itself."""
-    spoken = isinstance(value, str) and reprs.prints_messages(value)
-    if isinstance(value, str) and not spoken and not reprs.prints_object(value):
+    is_printed = isinstance(value, str) and reprs.prints_messages(value)
+    if isinstance(value, str) and not is_printed and not reprs.prints_object(value):
         return ChainOutput(response=clean_answer(value))
     docs = _contexts(value) if is_mapping(value) else None
-    found = _answer(value, depth=0)
-    if found is None and is_mapping(value):
-        found = _nested_answer(value)
-    if found is not None:
-        return ChainOutput(response=found.content, documents=docs, certain=found.certain)
-    empty = spoken or value is None or value in ([], {}, ())
+    answer = _answer(value, depth=0)
+    if answer is None and is_mapping(value):
+        answer = _nested_answer(value)
+    if answer is not None:
+        return ChainOutput(response=answer.content, documents=docs, certain=answer.certain)
+    empty = is_printed or value is None or value in ([], {}, ())
     return ChainOutput(documents=docs, shapeless=None if empty else value if isinstance(value, str) else dump(value))
 
 
 def documents_from_tools(messages: Sequence[ParsedMessage | Message]) -> tuple[Citation, ...] | None:
     """Return the documents that tools told of since the last message of a user, each once; None when none did."""
-    asked_at = max((at for at, message in enumerate(messages) if message.role == "user"), default=-1)
-    found: dict[str, Citation] = {}
-    for message in messages[asked_at + 1 :]:
+    last_question = max((at for at, message in enumerate(messages) if message.role == "user"), default=-1)
+    by_content: dict[str, Citation] = {}
+    for message in messages[last_question + 1 :]:
         read = documents(message.content) if message.role == "tool" else None
         for citation in read.citations if read is not None else ():
             if citation.content:
-                found.setdefault(citation.content, citation)
-    return ranked(tuple(found.values())) if found else None
+                by_content.setdefault(citation.content, citation)
+    return ranked(tuple(by_content.values())) if by_content else None
 
 
 def first_answer(messages: Iterable[ParsedMessage]) -> str | None:
@@ -157,8 +157,8 @@ def _field(text: str, fields: Sequence[re.Match[str]]) -> str:
     """DSPy's reply: the field `answer` or `response`, else the last before `completed`."""
     ends = [*(field.start() for field in fields[1:]), len(text)]
     parts = [(f[1], text[f.end() : end].strip()) for f, end in zip(fields, ends, strict=True) if f[1] != "completed"]
-    named = next((body for name, body in parts if name in {"answer", "response"}), None)
-    return named if named is not None else (parts[-1][1] if parts else text)
+    answer = next((body for name, body in parts if name in {"answer", "response"}), None)
+    return answer if answer is not None else (parts[-1][1] if parts else text)
 
 
 def _clean(text: str) -> str | None:
@@ -172,10 +172,10 @@ def _levels(value: _Mapping) -> Iterator[list[_Mapping]]:
     for _ in range(_DEPTH):
         yield level
         level = [
-            held
-            for holder in level
-            for key, held in holder.items()
-            if is_mapping(held) and key not in _CONTEXTS and key not in _ASIDE
+            inner
+            for outer in level
+            for key, inner in outer.items()
+            if is_mapping(inner) and key not in _CONTEXTS and key not in _ASIDE
         ][:_BREADTH]
         if not level:
             return
@@ -186,35 +186,35 @@ def _question(value: _Mapping) -> ChainInput | None:
         for keys, certain in ((_QUESTIONS, True), (("messages",), True), (_WEAK_QUESTIONS, False)):
             for key in keys:
                 for holder in level:
-                    found = _question_at(holder.get(key)) if key in holder else None
-                    if found is not None:
-                        return found if certain else ChainInput(query=found.query, query_certain=False)
+                    question = _question_in_value(holder.get(key)) if key in holder else None
+                    if question is not None:
+                        return question if certain else ChainInput(query=question.query, query_certain=False)
     return None
 
 
-def _question_at(held: AttributeValue) -> ChainInput | None:
-    if isinstance(held, str):
-        parsed = parse(held)
+def _question_in_value(value: AttributeValue) -> ChainInput | None:
+    if isinstance(value, str):
+        parsed = parse(value)
         if parsed is not None and not isinstance(parsed.value, str):
-            return _question_in(parsed.value)
-        query = _clean(held)
+            return _question_in_structure(parsed.value)
+        query = _clean(value)
         return None if query is None else ChainInput(query=query)
-    return _question_in(held)
+    return _question_in_structure(value)
 
 
-def _question_in(held: AttributeValue) -> ChainInput | None:
-    if is_sequence(held):
-        if held and isinstance(held[0], str) and not reprs.prints_messages(held[0]):
-            query = _clean(held[0])
+def _question_in_structure(value: AttributeValue) -> ChainInput | None:
+    if is_sequence(value):
+        if value and isinstance(value[0], str) and not reprs.prints_messages(value[0]):
+            query = _clean(value[0])
             return None if query is None else ChainInput(query=query)
-        return _asked_in_messages(messages_of(held))
-    if is_mapping(held):
-        spoken = role_of(held.get("role")) or role_of(held.get("type")) or "lc" in held
-        return _asked_in_messages(messages_of(held)) if spoken else _question(held)
+        return _input_in_messages(messages_of(value))
+    if is_mapping(value):
+        is_message = role_of(value.get("role")) or role_of(value.get("type")) or "lc" in value
+        return _input_in_messages(messages_of(value)) if is_message else _question(value)
     return None
 
 
-def _asked_in_messages(messages: Sequence[ParsedMessage]) -> ChainInput | None:
+def _input_in_messages(messages: Sequence[ParsedMessage]) -> ChainInput | None:
     """History is not said to be empty by messages that hold nothing but the question: some apps keep it elsewhere.
 
     Messages that end with an answer may be the conversation so far, and the question stands elsewhere.
@@ -238,21 +238,21 @@ def _history(value: _Mapping) -> tuple[ParsedMessage, ...] | None:
     for level in _levels(value):
         for key in _HISTORIES:
             for holder in level:
-                held = holder.get(key)
-                if is_sequence(held) and held and all(isinstance(line, str) for line in held):
-                    return _lines([str(line) for line in held]) or messages_of(held)
-                if is_sequence(held) or is_mapping(held):
-                    return messages_of(held)
-                if isinstance(held, str):
-                    return _transcript(held) or messages_of(held)
+                value_at_key = holder.get(key)
+                if is_sequence(value_at_key) and value_at_key and all(isinstance(line, str) for line in value_at_key):
+                    return _lines([str(line) for line in value_at_key]) or messages_of(value_at_key)
+                if is_sequence(value_at_key) or is_mapping(value_at_key):
+                    return messages_of(value_at_key)
+                if isinstance(value_at_key, str):
+                    return _transcript(value_at_key) or messages_of(value_at_key)
         for holder in level:
-            spoken = messages_of(holder["messages"]) if _asks_beside_messages(holder) else ()
-            if spoken and spoken[-1].role == "assistant":
-                return spoken
+            messages = messages_of(holder["messages"]) if _has_question_beside_messages(holder) else ()
+            if messages and messages[-1].role == "assistant":
+                return messages
     return None
 
 
-def _asks_beside_messages(value: _Mapping) -> bool:
+def _has_question_beside_messages(value: _Mapping) -> bool:
     return is_sequence(value.get("messages")) and any(isinstance(value.get(key), str) for key in _QUESTIONS)
 
 
@@ -270,16 +270,16 @@ def _transcript(text: str) -> tuple[ParsedMessage, ...]:
 
 def _lines(lines: Sequence[str]) -> tuple[ParsedMessage, ...]:
     """A list whose texts all begin with who speaks."""
-    spoken = [_transcript(line) for line in lines]
-    return tuple(one[0] for one in spoken) if all(len(one) == 1 for one in spoken) else ()
+    transcripts = [_transcript(line) for line in lines]
+    return tuple(messages[0] for messages in transcripts) if all(len(messages) == 1 for messages in transcripts) else ()
 
 
 def _contexts(value: _Mapping) -> tuple[Citation, ...] | None:
     for key in _CONTEXTS:
-        held = value.get(key)
-        if is_sequence(held):
-            read = documents(held, trusted=True)
-            if read is not None and (not held or any(citation.content for citation in read.citations)):
+        context = value.get(key)
+        if is_sequence(context):
+            read = documents(context, trusted=True)
+            if read is not None and (not context or any(citation.content for citation in read.citations)):
                 return read.citations
     return None
 
@@ -295,28 +295,28 @@ def _answer(value: AttributeValue, *, depth: int) -> ParsedMessage | None:  # no
         return None
     value = without_underscores(value)
     if role_of(value.get("role")) or role_of(value.get("type")) or "lc" in value:
-        return _last_said(messages_of(value))
+        return _closing_answer(messages_of(value))
     for key in _ANSWERS:
         if value.get(key):
-            found = _answer(_first_alternative(value, key), depth=depth + 1)
-            if found is not None:
-                return found
+            answer = _answer(_first_alternative(value, key), depth=depth + 1)
+            if answer is not None:
+                return answer
     return None
 
 
 def _first_alternative(value: _Mapping, key: str) -> AttributeValue:
-    held = value.get(key)
-    return held[0] if key in _ALTERNATIVES and is_sequence(held) and held else held
+    alternatives = value.get(key)
+    return alternatives[0] if key in _ALTERNATIVES and is_sequence(alternatives) and alternatives else alternatives
 
 
 def _answer_in_text(value: str, *, depth: int) -> ParsedMessage | None:
     parsed = parse(value)
     if parsed is not None and not isinstance(parsed.value, str):
-        found = _answer(parsed.value, depth=depth + 1)
-        if found is not None:
-            return found
+        answer = _answer(parsed.value, depth=depth + 1)
+        if answer is not None:
+            return answer
     if reprs.prints_messages(value):
-        return _last_said(messages_of(value))
+        return _closing_answer(messages_of(value))
     if reprs.prints_object(value):
         return _answer_in_object(value)
     text = clean_answer(value)
@@ -339,13 +339,13 @@ def _answer_in_list(value: Sequence[AttributeValue], *, depth: int) -> ParsedMes
     if not value or (isinstance(value[0], str) and len(value) > 1):
         return None
     first = value[0]
-    spoken = is_mapping(first) and (role_of(first.get("role")) or role_of(first.get("type")) or "lc" in first)
-    if spoken or (isinstance(first, str) and reprs.prints_messages(first)):
-        return _last_said(messages_of(value))
+    is_message = is_mapping(first) and (role_of(first.get("role")) or role_of(first.get("type")) or "lc" in first)
+    if is_message or (isinstance(first, str) and reprs.prints_messages(first)):
+        return _closing_answer(messages_of(value))
     return _answer(first, depth=depth + 1) if not isinstance(first, str) else None
 
 
-def _last_said(messages: Sequence[ParsedMessage]) -> ParsedMessage | None:
+def _closing_answer(messages: Sequence[ParsedMessage]) -> ParsedMessage | None:
     if not messages or messages[-1].role != "assistant":
         return None
     text = clean_answer(messages[-1].content)
@@ -356,7 +356,7 @@ def _nested_answer(value: _Mapping) -> ParsedMessage | None:
     for level in _levels(value):
         for key in _NESTED_ANSWERS:
             for holder in level:
-                found = _answer(_first_alternative(holder, key), depth=1)
-                if found is not None:
-                    return found
+                answer = _answer(_first_alternative(holder, key), depth=1)
+                if answer is not None:
+                    return answer
     return None

@@ -48,4 +48,4 @@ def role_by_name(name: str) -> Role | None:
 
 
 def _follows(words: list[str], first: str, second: str) -> bool:
-    return any(one == first and other.startswith(second) for one, other in pairwise(words))
+    return any(word == first and following.startswith(second) for word, following in pairwise(words))

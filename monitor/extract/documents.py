@@ -65,7 +65,7 @@ def documents(value: AttributeValue, *, trusted: bool = False) -> Documents | No
 
 def document(value: AttributeValue, *, trusted: bool = False) -> Documents | None:
     """Return one document as a list of one, None when the value is no document."""
-    one, damaged = _one(value, trusted=trusted, depth=0)
+    one, damaged = _single(value, trusted=trusted, depth=0)
     return None if one is None else Documents((one,), damaged)
 
 
@@ -112,7 +112,7 @@ def _items(value: Sequence[AttributeValue], *, trusted: bool, depth: int) -> tup
     found: list[Citation] = []
     damaged = False
     for item in value:
-        one, bad = _one(item, trusted=trusted, depth=depth + 1, rank=len(found) + 1)
+        one, bad = _single(item, trusted=trusted, depth=depth + 1, rank=len(found) + 1)
         damaged |= bad
         if one is not None:
             found.append(one)
@@ -159,7 +159,7 @@ def _from_container(
     for key in ("output", "outputs", "result", "data"):
         if key in value:
             return _listed(value[key], trusted=trusted, depth=depth + 1)
-    one, damaged = _one(value, trusted=trusted, depth=depth + 1)
+    one, damaged = _single(value, trusted=trusted, depth=depth + 1)
     return (None if one is None else [one]), damaged
 
 
@@ -190,13 +190,13 @@ def _columns(value: Mapping[str, AttributeValue]) -> list[Citation] | None:
         for name, values in (("id", ids), ("distance", distances), ("metadata", metadatas)):
             if i < len(values):
                 row[name] = values[i]
-        one, _ = _one(row, trusted=True, depth=1, rank=len(rows) + 1)
+        one, _ = _single(row, trusted=True, depth=1, rank=len(rows) + 1)
         if one is not None:
             rows.append(one)
     return rows
 
 
-def _one(  # noqa: PLR0911 -- one return per shape
+def _single(  # noqa: PLR0911 -- one return per shape
     value: AttributeValue, *, trusted: bool, depth: int, rank: int = 1
 ) -> tuple[Citation | None, bool]:
     if depth > _DEPTH:
@@ -205,7 +205,7 @@ def _one(  # noqa: PLR0911 -- one return per shape
         return _from_text(value, trusted=trusted, depth=depth, rank=rank)
     if is_sequence(value):
         if len(value) == 2 and not isinstance(value[1], str):  # noqa: PLR2004 -- [document, score]
-            inner, damaged = _one(value[0], trusted=trusted, depth=depth + 1, rank=rank)
+            inner, damaged = _single(value[0], trusted=trusted, depth=depth + 1, rank=rank)
             score = finite(value[1])
             return (replace(inner, score=score) if inner and score is not None else inner), damaged
         return None, False
@@ -214,7 +214,7 @@ def _one(  # noqa: PLR0911 -- one return per shape
     for wrapper in ("kwargs", "node", "document", "entity", "doc", "json"):
         held = value.get(wrapper)
         if is_mapping(held) and (wrapper != "kwargs" or "lc" in value):
-            inner, damaged = _one(held, trusted=trusted, depth=depth + 1, rank=rank)
+            inner, damaged = _single(held, trusted=trusted, depth=depth + 1, rank=rank)
             if inner is None:
                 return None, damaged
             score, kind = _score(value)
@@ -234,7 +234,7 @@ def _from_text(value: str, *, trusted: bool, depth: int, rank: int) -> tuple[Cit
         return None, False
     parsed = parse(value)
     if parsed is not None and is_mapping(parsed.value):
-        return _one(parsed.value, trusted=trusted, depth=depth + 1, rank=rank)
+        return _single(parsed.value, trusted=trusted, depth=depth + 1, rank=rank)
     printed = reprs.document(value)
     if printed is not None:
         return _from_mapping(printed, trusted=True, rank=rank)

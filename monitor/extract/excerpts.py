@@ -53,8 +53,8 @@ def _labelled(text: str) -> tuple[Mapping[str, AttributeValue], ...]:
     labels = list(_LABEL.finditer(text))
     if not labels or labels[0].start() > 0 or all(_LEVEL.fullmatch(label[1] or label[2]) for label in labels):
         return ()
-    named = zip(labels, _bodies(text, labels), strict=True)
-    return tuple({"id": label[1] or label[2], "content": body} for label, body in named if body)
+    labelled_bodies = zip(labels, _bodies(text, labels), strict=True)
+    return tuple({"id": label[1] or label[2], "content": body} for label, body in labelled_bodies if body)
 
 
 def _bodies(text: str, marks: Sequence[re.Match[str]]) -> list[str]:
@@ -68,13 +68,13 @@ def _described(text: str) -> tuple[Mapping[str, AttributeValue], ...]:
     bodies: list[list[str]] = []
     for paragraph in _PARAGRAPH.split(text):
         lines = [_LINE.fullmatch(line.strip()) for line in paragraph.split("\n")]
-        said = {line[1].lower(): line[2] for line in lines if line is not None}
-        if len(said) == len(lines) and not said.keys().isdisjoint(_DESCRIBING):
-            settings.append(said)
+        fields = {line[1].lower(): line[2] for line in lines if line is not None}
+        if len(fields) == len(lines) and not fields.keys().isdisjoint(_DESCRIBING):
+            settings.append(fields)
             bodies.append([])
         elif not settings:
             return ()
         else:
             bodies[-1].append(paragraph)
     rows = zip(settings, bodies, strict=True)
-    return tuple({"content": "\n\n".join(body), "metadata": said} for said, body in rows if body)
+    return tuple({"content": "\n\n".join(body), "metadata": fields} for fields, body in rows if body)

@@ -23,11 +23,11 @@ def failure(span: Span) -> str | None:
     A span failed when its status says so, or when it names an `error.type`; an exception event alone may have been
     handled (`exception` tells).
     """
-    named = class_name(text(span.attributes, "error.type"))
-    if span.status != _ERROR and named is None:
+    error_type = class_name(text(span.attributes, "error.type"))
+    if span.status != _ERROR and error_type is None:
         return None
     leading = _LEADING.match(span.status_message)
-    return exception(span) or named or (leading[1] if leading else None) or _http(span) or "error"
+    return exception(span) or error_type or (leading[1] if leading else None) or _http(span) or "error"
 
 
 def exception(span: Span) -> str | None:

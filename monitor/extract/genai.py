@@ -84,11 +84,11 @@ def claims(span: Span) -> bool:
 
 def operation_of(span: Span) -> str | None:
     """Return the operation; an attribute limit drops it first, and spans are named `{operation} {model}`."""
-    named = text(span.attributes, OPERATION)
-    if named is None and span.dropped_attributes:
+    operation = text(span.attributes, OPERATION)
+    if operation is None and span.dropped_attributes:
         first = span.name.partition(" ")[0]
         return first if first in ROLES else None
-    return named
+    return operation
 
 
 def role(span: Span) -> Role:
@@ -100,8 +100,10 @@ def role(span: Span) -> Role:
     if operation is not None:
         return ROLES.get(operation, Role.CHAIN)
     speaks = any(_name(event) in _EVENT_NAMES for event in span.events)
-    named = any(key in span.attributes for key in ("gen_ai.request.model", "gen_ai.response.model", INPUT, OUTPUT))
-    return Role.LLM if speaks or named else Role.NOISE
+    has_model_or_messages = any(
+        key in span.attributes for key in ("gen_ai.request.model", "gen_ai.response.model", INPUT, OUTPUT)
+    )
+    return Role.LLM if speaks or has_model_or_messages else Role.NOISE
 
 
 def read(span: Span) -> Step:
@@ -116,21 +118,21 @@ def read(span: Span) -> Step:
 
 def _model_call(step: Step, attributes: Attributes) -> Step:
     messages, cut = _messages(attributes)
-    given = _instructions(attributes) + messages
-    made = _made(attributes)
-    if not given:
-        given = _from_events(step.span.events, MESSAGE_EVENTS) or _written(attributes, PROMPTS, "user")
-    if not made:
-        made = _choices(step.span.events) or _written(attributes, COMPLETIONS, "assistant")
-    output = first_answer(made)
+    prompt = _instructions(attributes) + messages
+    replies = _replies(attributes)
+    if not prompt:
+        prompt = _from_events(step.span.events, MESSAGE_EVENTS) or _written(attributes, PROMPTS, "user")
+    if not replies:
+        replies = _choices(step.span.events) or _written(attributes, COMPLETIONS, "assistant")
+    output = first_answer(replies)
     context = visible_text(attributes, *_CONTEXTS)
     streams = step.streaming or any(key in attributes for key in _FIRST_CHUNK)
     return replace(
         step,
-        messages=prompt_messages(given),
+        messages=prompt_messages(prompt),
         output=output,
         shapeless=context,
-        tool_calls=sum(m.tool_calls for m in made) or _calls_tools(attributes),
+        tool_calls=sum(m.tool_calls for m in replies) or _calls_tools(attributes),
         streaming=True if streams else step.streaming,
         flags=step.flags | {"truncated"} if cut else step.flags,
     )
@@ -147,14 +149,14 @@ def _calls_tools(attributes: Attributes) -> int:
 
 
 def _agent(step: Step, attributes: Attributes) -> Step:
-    given, cut = _messages(attributes)
-    made = messages_of(attributes.get(OUTPUT), default_role="assistant")
-    if not given and not made:
-        given, made = _from_events(step.span.events, MESSAGE_EVENTS), _choices(step.span.events)
-    earlier, last = before_last_user(given)
+    prompt, cut = _messages(attributes)
+    replies = messages_of(attributes.get(OUTPUT), default_role="assistant")
+    if not prompt and not replies:
+        prompt, replies = _from_events(step.span.events, MESSAGE_EVENTS), _choices(step.span.events)
+    earlier, last = before_last_user(prompt)
     ask = ChainInput(query=last.content.strip() or None if last else None, history=conversation(earlier) or None)
     ask = _inside(ask, state=step.role is Role.CHAIN)
-    response = first_answer(m for m in reversed(made) if m.role == "assistant")
+    response = first_answer(m for m in reversed(replies) if m.role == "assistant")
     answer = chain_output(_structured(response)) if step.role is Role.CHAIN else ChainOutput()
     failed = _failed(attributes)
     return replace(
@@ -185,8 +187,10 @@ def _structured(text: str | None) -> AttributeValue:
 
 def _failed(attributes: Attributes) -> bool:
     """Whether a message that was made ends with the finish reason `error`."""
-    reasons, made = attributes.get("gen_ai.response.finish_reasons"), unwrap(attributes.get(OUTPUT))
-    ends = [m.get("finish_reason") for m in made if is_mapping(m)] if is_sequence(made) else []
+    reasons, messages = attributes.get("gen_ai.response.finish_reasons"), unwrap(attributes.get(OUTPUT))
+    ends = (
+        [message.get("finish_reason") for message in messages if is_mapping(message)] if is_sequence(messages) else []
+    )
     return "error" in ends or (is_sequence(reasons) and "error" in reasons)
 
 
@@ -196,26 +200,26 @@ def _retrieval(step: Step, attributes: Attributes) -> Step:
     if read is not None:
         return replace(step, documents=read.citations)
     # LangChain's documents may have no id, and none has its text here.
-    nameless = [one for one in listed if is_mapping(one)] if is_sequence(listed) else []
-    return replace(step, documents=tuple(Citation(score=number(one, "score")) for one in nameless) or None)
+    nameless = [document for document in listed if is_mapping(document)] if is_sequence(listed) else []
+    return replace(step, documents=tuple(Citation(score=number(document, "score")) for document in nameless) or None)
 
 
 def _tool(step: Step, attributes: Attributes) -> Step:
-    given, made = attributes.get("gen_ai.tool.call.arguments"), attributes.get("gen_ai.tool.call.result")
-    for event in step.span.events if given is None and made is None else ():
+    arguments, result = attributes.get("gen_ai.tool.call.arguments"), attributes.get("gen_ai.tool.call.result")
+    for event in step.span.events if arguments is None and result is None else ():
         name = _name(event)
         if name == "gen_ai.tool.message":
-            given = event.attributes.get("content")
+            arguments = event.attributes.get("content")
         elif name == CHOICE:
-            made = event.attributes.get("message")
-    query = chain_input(unwrap(given)).query
-    read = documents(unwrap(made))
+            result = event.attributes.get("message")
+    query = chain_input(unwrap(arguments)).query
+    read = documents(unwrap(result))
     return replace(
         step,
         tool=text(attributes, "gen_ai.tool.name"),
         retrieval_query=query,
         documents=None if read is None else read.citations,
-        shapeless=made if read is None and isinstance(made, str) else None,
+        shapeless=result if read is None and isinstance(result, str) else None,
     )
 
 
@@ -265,18 +269,20 @@ def _messages(attributes: Attributes) -> tuple[tuple[ParsedMessage, ...], bool]:
     return messages_of(value if parsed is None else parsed.value), parsed is not None and parsed.cut is not None
 
 
-def _made(attributes: Attributes) -> tuple[ParsedMessage, ...]:
+def _replies(attributes: Attributes) -> tuple[ParsedMessage, ...]:
     """What came out: of several choices each with its own end, or one answer in pieces that have none but the last."""
-    listed = unwrap(attributes.get(OUTPUT))
-    made = messages_of(attributes.get(OUTPUT) if listed is None else listed, default_role="assistant")
-    if is_sequence(listed) and len(made) == len(listed) and _in_pieces(listed):
-        whole = "".join(m.content for m in made)
-        return (ParsedMessage("assistant", whole, sum(m.tool_calls for m in made), all(m.certain for m in made)),)
-    return made
+    messages = unwrap(attributes.get(OUTPUT))
+    replies = messages_of(attributes.get(OUTPUT) if messages is None else messages, default_role="assistant")
+    if is_sequence(messages) and len(replies) == len(messages) and _in_pieces(messages):
+        whole = "".join(m.content for m in replies)
+        return (ParsedMessage("assistant", whole, sum(m.tool_calls for m in replies), all(m.certain for m in replies)),)
+    return replies
 
 
-def _in_pieces(listed: Sequence[AttributeValue]) -> bool:
-    return len(listed) > 1 and all(is_mapping(one) and one.get("finish_reason") == "" for one in listed[:-1])
+def _in_pieces(messages: Sequence[AttributeValue]) -> bool:
+    return len(messages) > 1 and all(
+        is_mapping(message) and message.get("finish_reason") == "" for message in messages[:-1]
+    )
 
 
 def _instructions(attributes: Attributes) -> tuple[ParsedMessage, ...]:
@@ -298,28 +304,28 @@ def _content(event: Event) -> AttributeValue:
 
 def _parts(value: AttributeValue) -> AttributeValue:
     """Attributes of events hold no lists of maps: some emitters write a message's parts as JSON text."""
-    held = unwrap(value)
-    return held if is_sequence(held) and held and all(map(is_mapping, held)) else value
+    parts = unwrap(value)
+    return parts if is_sequence(parts) and parts and all(map(is_mapping, parts)) else value
 
 
 def _from_events(events: Sequence[Event], roles: Mapping[str, str]) -> tuple[ParsedMessage, ...]:
-    heard_so_far: list[ParsedMessage] = []
+    messages: list[ParsedMessage] = []
     for event in events:
         name = _name(event)
         if name in roles:
             content = _content(event)
             read = messages_of(content, default_role=roles[name]) or (ParsedMessage(roles[name], ""),)
             # Gemini's history, answers included, comes in events of the user.
-            answered = [roles[name] == "user" and m.role == "assistant" for m in read]
-            heard_so_far += [m if a else replace(m, role=roles[name]) for m, a in zip(read, answered, strict=True)]
+            are_answers = [roles[name] == "user" and m.role == "assistant" for m in read]
+            messages += [m if a else replace(m, role=roles[name]) for m, a in zip(read, are_answers, strict=True)]
         elif name == "gen_ai.content.prompt":
-            heard_so_far += messages_of(unwrap(event.attributes.get(PROMPT_EVENTS[name])))
-    return tuple(heard_so_far)
+            messages += messages_of(unwrap(event.attributes.get(PROMPT_EVENTS[name])))
+    return tuple(messages)
 
 
 def _choices(events: Sequence[Event]) -> tuple[ParsedMessage, ...]:
     """Of several choices the first by index answers; unless only the last is finished: the chunks of one answer."""
-    made: list[tuple[int, ParsedMessage]] = []
+    choices: list[tuple[int, ParsedMessage]] = []
     finished: list[bool] = []
     for event in events:
         name = _name(event)
@@ -328,15 +334,15 @@ def _choices(events: Sequence[Event]) -> tuple[ParsedMessage, ...]:
             index = content.get("index") if is_mapping(content) else 0
             finished.append(is_mapping(content) and bool(content.get("finish_reason")))
             inner = content.get("message", content) if is_mapping(content) else content
-            made += [
+            choices += [
                 (index if isinstance(index, int) else 0, replace(m, role="assistant"))
                 for m in messages_of(inner, default_role="assistant")
             ]
         elif name == "gen_ai.content.completion":
-            made += [
+            choices += [
                 (0, m) for m in messages_of(unwrap(event.attributes.get(PROMPT_EVENTS[name])), default_role="assistant")
             ]
-    answers = tuple(m for _, m in sorted(made, key=lambda choice: choice[0]))
+    answers = tuple(m for _, m in sorted(choices, key=lambda choice: choice[0]))
     if len(answers) > 1 and len(answers) == len(finished) and finished[-1] and not any(finished[:-1]):
         whole = "".join(m.content for m in answers)
         return (replace(answers[0], content=whole, tool_calls=sum(m.tool_calls for m in answers)),)

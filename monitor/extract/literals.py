@@ -153,8 +153,8 @@ class _Reader:
         return [first, *self._items("}", depth)[0]]
 
     def _advance(self) -> None:
-        found = _TOKEN.match(self._text, self._at)
-        if found is None:
+        token = _TOKEN.match(self._text, self._at)
+        if token is None:
             raise ValueError("no token")
-        self._kind = found.lastgroup or ""
-        self._read, self._at = found[self._kind], found.end()
+        self._kind = token.lastgroup or ""
+        self._read, self._at = token[self._kind], token.end()

@@ -112,19 +112,19 @@ def without_underscores(message: Mapping[str, AttributeValue]) -> Mapping[str, A
     >>> without_underscores({"_role": "user", "_content": "Why?"})
     {'role': 'user', 'content': 'Why?'}
     """
-    return {key.lstrip("_"): held for key, held in message.items()} if "_role" in message else message
+    return {key.lstrip("_"): value for key, value in message.items()} if "_role" in message else message
 
 
 def _in_order(value: Sequence[AttributeValue], default_role: str, depth: int) -> tuple[ParsedMessage, ...]:
     """The messages of a list; what follows a tool's call under an unheard-of role is its result, named for the tool."""
-    found: list[ParsedMessage] = []
+    messages: list[ParsedMessage] = []
     for item in value:
         read = messages_of(item, default_role=default_role, depth=depth + 1)
-        called = bool(found) and (found[-1].tool_calls > 0 or found[-1].role == "tool")
-        if called and is_mapping(item) and isinstance(item.get("role"), str) and role_of(item["role"]) is None:
+        follows_call = bool(messages) and (messages[-1].tool_calls > 0 or messages[-1].role == "tool")
+        if follows_call and is_mapping(item) and isinstance(item.get("role"), str) and role_of(item["role"]) is None:
             read = tuple(replace(message, role="tool") for message in read)
-        found += read
-    return tuple(found)
+        messages += read
+    return tuple(messages)
 
 
 def _from_text(value: str, default_role: str, depth: int) -> tuple[ParsedMessage, ...]:
@@ -173,9 +173,9 @@ def _from_mapping(  # noqa: PLR0911 -- one return per shape
     for key in ("messages", "chat_history", "input"):
         if is_sequence(value.get(key)):
             return messages_of(value[key], default_role=default_role, depth=depth + 1)
-    for asked, answered in _PAIRS:
-        if isinstance(value.get(asked), str) and isinstance(value.get(answered), str):
-            return ParsedMessage("user", str(value[asked])), ParsedMessage("assistant", str(value[answered]))
+    for question_key, answer_key in _PAIRS:
+        if isinstance(value.get(question_key), str) and isinstance(value.get(answer_key), str):
+            return ParsedMessage("user", str(value[question_key])), ParsedMessage("assistant", str(value[answer_key]))
     return (_message(default_role, value),) if _has_body(value) else ()
 
 
@@ -200,8 +200,8 @@ def _message(role: str, value: Mapping[str, AttributeValue] | Sequence[Attribute
     calls = 0
     if is_mapping(value):
         body = next((value[key] for key in ("parts", "contents", "blocks", "content", "text") if value.get(key)), None)
-        listed = value.get("tool_calls")
-        calls = len(listed) if is_sequence(listed) else 0
+        tool_calls = value.get("tool_calls")
+        calls = len(tool_calls) if is_sequence(tool_calls) else 0
     if is_sequence(body):
         calls += sum(1 for part in body if is_mapping(part) and _kind(part) in _CALLS)
         if role == "user" and body and all(map(_is_result, body)):
@@ -225,9 +225,9 @@ def _is_result(part: AttributeValue) -> bool:
 
 def _kind(part: Mapping[str, AttributeValue]) -> str:
     """The type of a part; Gemini's and Bedrock's say it by the key that holds something."""
-    named = part.get("type") or part.get("block_type") or part.get("kind")
-    if named:
-        return str(named)
+    kind = part.get("type") or part.get("block_type") or part.get("kind")
+    if kind:
+        return str(kind)
     if any(is_mapping(part.get(key)) for key in _CALL_KEYS):
         return "tool_call"
     if any(is_mapping(part.get(key)) for key in _RESULT_KEYS):
@@ -268,7 +268,7 @@ def _medium(kind: str, part: Mapping[str, AttributeValue]) -> str | None:
 
 
 def _result(part: Mapping[str, AttributeValue]) -> AttributeValue:
-    part = next((held for key in _RESULT_KEYS if is_mapping(held := part.get(key))), part)
+    part = next((inner for key in _RESULT_KEYS if is_mapping(inner := part.get(key))), part)
     value = next((part[key] for key in ("response", "result", "output", "content") if part.get(key) is not None), None)
     return dump(value) if is_mapping(value) else value
 

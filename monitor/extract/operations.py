@@ -57,18 +57,18 @@ def decoded_value(raw: AttributeValue) -> DecodedValue:
     return DecodedValue(raw if printed is None else printed)
 
 
-def step_with_io(step: Step, given: DecodedValue, made: DecodedValue) -> Step:
+def step_with_io(step: Step, inputs: DecodedValue, outputs: DecodedValue) -> Step:
     """Return the step with what its input and output say, by its role."""
-    if given.cut is not None or made.cut is not None:
+    if inputs.cut is not None or outputs.cut is not None:
         step = replace(step, flags=step.flags | {"truncated"})
     if step.role in {Role.CHAIN, Role.AGENT}:
         step = replace(
             step,
-            session_id=step.session_id or session_and_user.session_in_input(given.value),
-            user_id=step.user_id or session_and_user.user_in_input(given.value),
+            session_id=step.session_id or session_and_user.session_in_input(inputs.value),
+            user_id=step.user_id or session_and_user.user_in_input(inputs.value),
         )
     reader = _READERS.get(step.role)
-    return step if reader is None else reader(step, given, made)
+    return step if reader is None else reader(step, inputs, outputs)
 
 
 def function_input(args: Sequence[AttributeValue], kwargs: Mapping[str, AttributeValue]) -> ChainInput:
@@ -77,24 +77,24 @@ def function_input(args: Sequence[AttributeValue], kwargs: Mapping[str, Attribut
     >>> function_input(["Pipeline", "Why?", [{"role": "user", "content": "Hi"}]], {}).query
     'Why?'
     """
-    found = chain_input(kwargs) if kwargs else ChainInput()
+    asked_by_name = chain_input(kwargs) if kwargs else ChainInput()
     texts = [arg for arg in args if isinstance(arg, str) and arg.strip()]
-    spoken = [arg for arg in texts if not _OBJECT.fullmatch(arg)] or texts
-    query = found.query or (chain_input(spoken[0]).query if spoken else None)
-    history = found.history
+    questions = [arg for arg in texts if not _OBJECT.fullmatch(arg)] or texts
+    query = asked_by_name.query or (chain_input(questions[0]).query if questions else None)
+    history = asked_by_name.history
     for arg in args:
         if is_mapping(arg):
-            inner = chain_input(arg)
-            query, history = query or inner.query, inner.history if history is None else history
+            from_argument = chain_input(arg)
+            query, history = query or from_argument.query, from_argument.history if history is None else history
         elif is_sequence(arg) and _speaks(arg):
             if query is None:
-                inner = chain_input(arg)
-                query, history = inner.query, inner.history
+                from_argument = chain_input(arg)
+                query, history = from_argument.query, from_argument.history
             elif history is None:
                 history = conversation(messages_of(arg))
-        elif is_sequence(arg) and not arg and spoken and history is None:
+        elif is_sequence(arg) and not arg and questions and history is None:
             history = ()
-    return replace(found, query=query, history=history)
+    return replace(asked_by_name, query=query, history=history)
 
 
 def operation_input(value: AttributeValue) -> ChainInput:
@@ -106,9 +106,9 @@ def operation_input(value: AttributeValue) -> ChainInput:
         args, kwargs = value["args"], value["kwargs"]
         return function_input(args if is_sequence(args) else (), kwargs if is_mapping(kwargs) else {})
     if is_sequence(value) and value and is_mapping(value[0]) and not role_of(value[0].get("role")):
-        listed = documents(value)
-        if listed is not None and listed.citations:
-            return ChainInput(documents=listed.citations)
+        documents_in_list = documents(value)
+        if documents_in_list is not None and documents_in_list.citations:
+            return ChainInput(documents=documents_in_list.citations)
     if is_sequence(value) and len(value) > 1 and isinstance(value[0], str) and not role_of(value[0]):
         return function_input(value, {})
     return chain_input(value)
@@ -127,8 +127,8 @@ def model_input(value: AttributeValue) -> tuple[ParsedMessage, ...]:
         )
     first = tuple(ParsedMessage("system", text_of(value[key])) for key in _INSTRUCTIONS if value.get(key))
     for key in _PROMPTS:
-        held = value.get(key)
-        read = model_input(held) if is_mapping(held) else messages_of(held)
+        prompt = value.get(key)
+        read = model_input(prompt) if is_mapping(prompt) else messages_of(prompt)
         if read:
             return first + read
     query = chain_input(value).query
@@ -142,26 +142,26 @@ def model_output(  # noqa: PLR0911 -- one return per shape
     if depth > _DEPTH:
         return ()
     if is_sequence(value):
-        held = value[0] if value else None
-        nested = is_sequence(held) or (is_mapping(held) and ("text" in held or "generations" in held))
-        return model_output(held, depth=depth + 1) if nested else messages_of(value, default_role="assistant")
+        inner = value[0] if value else None
+        nested = is_sequence(inner) or (is_mapping(inner) and ("text" in inner or "generations" in inner))
+        return model_output(inner, depth=depth + 1) if nested else messages_of(value, default_role="assistant")
     if not is_mapping(value):
         return messages_of(value, default_role="assistant")
     if role_of(value.get("role")) or role_of(value.get("type")) or "lc" in value:
         return messages_of(value, default_role="assistant")
     for key in ("choices", "generations", "candidates"):
-        held = value.get(key)
-        if is_sequence(held):
-            return model_output(held[0], depth=depth + 1) if held else ()
+        inner = value.get(key)
+        if is_sequence(inner):
+            return model_output(inner[0], depth=depth + 1) if inner else ()
     for key in ("message", "messages", "output", "delta"):
-        held = value.get(key)
-        if is_mapping(held) or (is_sequence(held) and held):
-            return model_output(held, depth=depth + 1)
-    made = messages_of(value, default_role="assistant")
-    if made and (made[0].content or made[0].tool_calls):
-        return made
+        inner = value.get(key)
+        if is_mapping(inner) or (is_sequence(inner) and inner):
+            return model_output(inner, depth=depth + 1)
+    messages = messages_of(value, default_role="assistant")
+    if messages and (messages[0].content or messages[0].tool_calls):
+        return messages
     response = chain_output(value).response
-    return (ParsedMessage("assistant", response),) if response else made
+    return (ParsedMessage("assistant", response),) if response else messages
 
 
 def answering_model(value: AttributeValue, *, only: bool = False, depth: int = 0) -> str | None:
@@ -176,20 +176,20 @@ def answering_model(value: AttributeValue, *, only: bool = False, depth: int = 0
         return answering_model(value[-1], depth=depth + 1) if value and not only and depth <= _DEPTH else None
     if not is_mapping(value) or depth > _DEPTH:
         return None
-    held = value.get("kwargs") if "lc" in value else value
-    noted = (held.get("response_metadata") or held.get("_meta")) if is_mapping(held) else None
-    if is_mapping(noted):
-        return text(noted, "model_name", "model")
+    message = value.get("kwargs") if "lc" in value else value
+    metadata = (message.get("response_metadata") or message.get("_meta")) if is_mapping(message) else None
+    if is_mapping(metadata):
+        return text(metadata, "model_name", "model")
     raw = value.get("raw")
     if is_mapping(raw) and raw.get("model"):
         return text(raw, "model")
     inner = () if only else [value[key] for key in _MADE if value.get(key)] or _replying(value)
-    return next((found for one in inner if (found := answering_model(one, depth=depth + 1))), None)
+    return next((model for part in inner if (model := answering_model(part, depth=depth + 1))), None)
 
 
 def _replying(value: Mapping[str, AttributeValue]) -> list[AttributeValue]:
     """The replies of a pipeline's components, whatever they are called."""
-    return [held["replies"] for held in value.values() if is_mapping(held) and "replies" in held]
+    return [component["replies"] for component in value.values() if is_mapping(component) and "replies" in component]
 
 
 def _speaks(value: Sequence[AttributeValue]) -> bool:
@@ -197,99 +197,99 @@ def _speaks(value: Sequence[AttributeValue]) -> bool:
     return bool(messages) and not any(isinstance(item, str) for item in value)
 
 
-def _chain(step: Step, given: DecodedValue, made: DecodedValue) -> Step:
-    ask, answer = operation_input(given.value), chain_output(made.value)
-    listed = documents(made.value) if is_sequence(made.value) else None
-    found = listed.citations if listed is not None and listed.citations else answer.documents
+def _chain(step: Step, inputs: DecodedValue, outputs: DecodedValue) -> Step:
+    ask, answer = operation_input(inputs.value), chain_output(outputs.value)
+    document_list = documents(outputs.value) if is_sequence(outputs.value) else None
+    citations = document_list.citations if document_list is not None and document_list.citations else answer.documents
     unsure = {"query"} if not ask.query_certain else set()
-    if not ask.history_certain or given.cut is not None:
+    if not ask.history_certain or inputs.cut is not None:
         unsure.add("history")
-    if not answer.certain or made.cut is not None or answer.response == ask.last_answer:
+    if not answer.certain or outputs.cut is not None or answer.response == ask.last_answer:
         unsure.add("response")
     flags = set(step.flags)
-    if given.cut and ask.query is not None and ask.query == given.cut.strip():
+    if inputs.cut and ask.query is not None and ask.query == inputs.cut.strip():
         flags.add("input_truncated")
     return replace(
         step,
         query=ask.query,
         history=ask.history,
-        documents=found or (ask.documents if found is None else found),
+        documents=citations or (ask.documents if citations is None else citations),
         model=step.model
-        or answering_model(made.value)
-        or answering_model(given.value if is_mapping(given.value) else None, only=True),
-        response=None if listed is not None and listed.citations else answer.response,
+        or answering_model(outputs.value)
+        or answering_model(inputs.value if is_mapping(inputs.value) else None, only=True),
+        response=None if document_list is not None and document_list.citations else answer.response,
         shapeless=answer.shapeless,
         unsure=step.unsure | unsure,
         flags=frozenset(flags),
     )
 
 
-def _model_call(step: Step, given: DecodedValue, made: DecodedValue) -> Step:
-    said_in, said_out = model_input(given.value), model_output(made.value)
-    replies = [m for m in said_out if m.role == "assistant"]
+def _model_call(step: Step, inputs: DecodedValue, outputs: DecodedValue) -> Step:
+    prompt, completion = model_input(inputs.value), model_output(outputs.value)
+    replies = [m for m in completion if m.role == "assistant"]
     output = first_answer(reversed(replies))
-    reply = _reply(made.value)
-    asked_for = given.value if is_mapping(given.value) else {}
+    reply = _reply(outputs.value)
+    request = inputs.value if is_mapping(inputs.value) else {}
     usage = mapping(reply, "usage")
     return replace(
         step,
-        messages=prompt_messages(said_in) or step.messages,
+        messages=prompt_messages(prompt) or step.messages,
         output=output or step.output,
         tool_calls=max(step.tool_calls, sum(m.tool_calls for m in replies)),
         model=_model(step, reply),
-        request_model=step.request_model or text(asked_for, "model", "model_name"),
+        request_model=step.request_model or text(request, "model", "model_name"),
         input_tokens=_either(step.input_tokens, integer(usage, "prompt_tokens", "input_tokens")),
         output_tokens=_either(step.output_tokens, integer(usage, "completion_tokens", "output_tokens")),
         response_id=step.response_id or text(reply, "id"),
-        streaming=step.streaming or (True if asked_for.get("stream") is True else None),
+        streaming=step.streaming or (True if request.get("stream") is True else None),
     )
 
 
-def _reply(made: AttributeValue) -> Mapping[str, AttributeValue]:
+def _reply(output: AttributeValue) -> Mapping[str, AttributeValue]:
     """A provider's reply, which LlamaIndex keeps beside the message it read in it."""
-    if not is_mapping(made):
+    if not is_mapping(output):
         return {}
-    raw = made.get("raw")
-    return raw if is_mapping(raw) else made
+    raw = output.get("raw")
+    return raw if is_mapping(raw) else output
 
 
 def _model(step: Step, reply: Mapping[str, AttributeValue]) -> str | None:
     """The reply's word where the span names none, or the one that was asked for."""
-    told = step.model if step.model != step.request_model else None
-    named = (
+    answering = step.model if step.model != step.request_model else None
+    in_reply = (
         text(reply, "model", "model_name") or text(mapping(reply, "llm_output"), "model_name") or answering_model(reply)
     )
-    return told or named or step.model
+    return answering or in_reply or step.model
 
 
-def _either(told: int | None, found: int | None) -> int | None:
-    return found if told is None else told
+def _either(first: int | None, second: int | None) -> int | None:
+    return second if first is None else first
 
 
-def _retrieval(step: Step, given: DecodedValue, made: DecodedValue) -> Step:
-    query = step.retrieval_query or operation_input(given.value).query or _only_text(given.value)
-    read = documents(made.value, trusted=True)
-    if read is None and isinstance(made.value, str) and made.value.strip():
-        read = documents([made.value], trusted=True)
+def _retrieval(step: Step, inputs: DecodedValue, outputs: DecodedValue) -> Step:
+    query = step.retrieval_query or operation_input(inputs.value).query or _only_text(inputs.value)
+    read = documents(outputs.value, trusted=True)
+    if read is None and isinstance(outputs.value, str) and outputs.value.strip():
+        read = documents([outputs.value], trusted=True)
     return _with_documents(replace(step, retrieval_query=query), read)
 
 
 def _only_text(value: AttributeValue) -> str | None:
     """What was searched for, under a name nobody has heard of."""
-    texts = [held for held in value.values() if isinstance(held, str)] if is_mapping(value) else []
+    texts = [text for text in value.values() if isinstance(text, str)] if is_mapping(value) else []
     return operation_input(decoded_value(texts[0]).value).query if len(texts) == 1 else None
 
 
-def _tool(step: Step, given: DecodedValue, made: DecodedValue) -> Step:
-    query = step.retrieval_query or operation_input(given.value).query or _only_text(given.value)
+def _tool(step: Step, inputs: DecodedValue, outputs: DecodedValue) -> Step:
+    query = step.retrieval_query or operation_input(inputs.value).query or _only_text(inputs.value)
     return _with_documents(
-        replace(step, retrieval_query=query, tool=step.tool or step.span.name), documents(tool_result(made.value))
+        replace(step, retrieval_query=query, tool=step.tool or step.span.name), documents(tool_result(outputs.value))
     )
 
 
-def _embedding(step: Step, given: DecodedValue, _: DecodedValue) -> Step:
+def _embedding(step: Step, inputs: DecodedValue, _: DecodedValue) -> Step:
     """A single text that was embedded is what somebody searched for; several are a corpus."""
-    value = given.value
+    value = inputs.value
     if is_mapping(value):
         value = next((value[key] for key in ("input", "texts", "query", "text", "inputs") if value.get(key)), None)
     if is_sequence(value):
@@ -322,8 +322,8 @@ def tool_result(value: AttributeValue, *, depth: int = 0) -> AttributeValue:
         return value["raw_output"]
     inner = value.get("kwargs") if "lc" in value else value.get("data")
     message = inner if is_mapping(inner) and ("lc" in value or _speaks_for_a_tool(value)) else value
-    spoken = _speaks_for_a_tool(value) or _speaks_for_a_tool(message)
-    if spoken or len(value) == 1 or _is_wrapping(value):
+    is_message = _speaks_for_a_tool(value) or _speaks_for_a_tool(message)
+    if is_message or len(value) == 1 or _is_wrapping(value):
         for key in ("artifact", *_RESULTS):
             if message.get(key) is not None:
                 return tool_result(message[key], depth=depth + 1)
@@ -333,8 +333,8 @@ def tool_result(value: AttributeValue, *, depth: int = 0) -> AttributeValue:
 def _speaks_for_a_tool(message: Mapping[str, AttributeValue]) -> bool:
     """Whether it is a tool's message, by its type, role, or the class that LangChain names in `id`."""
     name = message.get("id")
-    told = (message.get("type"), message.get("role"), name[-1] if is_sequence(name) and name else None)
-    return any(role_of(role) == "tool" for role in told)
+    roles = (message.get("type"), message.get("role"), name[-1] if is_sequence(name) and name else None)
+    return any(role_of(role) == "tool" for role in roles)
 
 
 def _is_wrapping(value: Mapping[str, AttributeValue]) -> bool:

@@ -80,8 +80,8 @@ def field(text: str, names: Sequence[str]) -> str | None:
     >>> field("Prediction(reasoning='r', answer='So.')", ("response", "answer"))
     'So.'
     """
-    found = {match[1]: match[2] for match in reversed(list(_FIELD.finditer(text)))}
-    return next((_unquote(found[name]) for name in names if name in found), None)
+    fields = {match[1]: match[2] for match in reversed(list(_FIELD.finditer(text)))}
+    return next((_unquote(fields[name]) for name in names if name in fields), None)
 
 
 def messages(text: str) -> tuple[tuple[str, str], ...]:
@@ -140,7 +140,7 @@ def documents(text: str) -> tuple[str, ...]:
     """
     if text.lstrip()[:1] != "[" or not _PRINTED_DOCUMENT.match(text.lstrip()[1:]):
         return ()
-    starts = [found.start() for found in _DOCUMENT_OR_QUOTED.finditer(text) if found[1]]
+    starts = [match.start() for match in _DOCUMENT_OR_QUOTED.finditer(text) if match[1]]
     end = text.rindex("]") if text.rstrip().endswith("]") else len(text)
     return tuple(text[start:stop] for start, stop in zip(starts, [*starts[1:], end], strict=True))
 
