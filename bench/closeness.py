@@ -132,9 +132,9 @@ def main() -> None:
         near, far = [], []
         for place, answer in enumerate(answers):
             for other, document in enumerate(DOCUMENTS):
-                found = metric.score(_turn(answer, document))
-                if isinstance(found, Finding) and found.score is not None:
-                    (near if place == other else far).append(found.score)
+                finding = metric.score(_turn(answer, document))
+                if isinstance(finding, Finding) and finding.score is not None:
+                    (near if place == other else far).append(finding.score)
         print(_row(language, near, far))
         everything[0].extend(near)
         everything[1].extend(far)
@@ -144,11 +144,11 @@ def main() -> None:
 
 
 def _row(name: str, near: list[float], far: list[float]) -> str:
-    missed, found = sum(s < THRESHOLD for s in near), sum(s < THRESHOLD for s in far)
+    missed, flagged = sum(s < THRESHOLD for s in near), sum(s < THRESHOLD for s in far)
     above = sum((a > b) + (a == b) / 2 for a in near for b in far)
     return (
         f"{name:>4}  AUC {above / (len(near) * len(far)):.3f}  "
-        f"flagged: {missed} of {len(near)} near, {found} of {len(far)} far"
+        f"flagged: {missed} of {len(near)} near, {flagged} of {len(far)} far"
     )
 
 

@@ -60,23 +60,23 @@ def main() -> None:
     turns = [judged_turn(number, WHEN, sentences=8) for number in range(options.calls)]
     print(f"{options.calls} calls of 200 ms, {options.concurrency} at once")
     with _server() as url, tempfile.TemporaryDirectory() as folder:
-        _tell("openai client as it comes", _timed(_bare(url, turns, options.concurrency, None), options.calls))
+        _print("openai client as it comes", _timed(_bare(url, turns, options.concurrency, None), options.calls))
         over_aiohttp = DefaultAioHttpClient(timeout=60)
         bare = _timed(_bare(url, turns, options.concurrency, over_aiohttp), options.calls)
-        _tell("openai[aiohttp] client", bare)
+        _print("openai[aiohttp] client", bare)
         store = open_store(f"sqlite:///{Path(folder) / 'store.db'}")
         _fill(store, turns)
         ours = _timed(_worker(url, store, options.concurrency), options.calls)
         verdicts = sum(isinstance(o, Verdict) for turn in turns for o in store.outcomes(turn.turn_id))
         store.close()
         assert verdicts == options.calls, f"{verdicts} of {options.calls} jobs have a verdict"
-        _tell("scoring worker", ours, f"{ours.rate / bare.rate:.0%} of the openai[aiohttp] client; store included")
+        _print("scoring worker", ours, f"{ours.rate / bare.rate:.0%} of the openai[aiohttp] client; store included")
         for peer in THEIRS:
             if not executable(peer.package, "python").exists():
                 print(f"{peer.package:28} not installed: python bench/judge.py --install")
                 continue
-            found = _peer(peer, url, turns[: options.peer_calls], options.concurrency)
-            _tell(peer.package, found, f"the worker scores {ours.rate / found.rate:.1f} times as many")
+            figures = _peer(peer, url, turns[: options.peer_calls], options.concurrency)
+            _print(peer.package, figures, f"the worker scores {ours.rate / figures.rate:.1f} times as many")
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ THEIRS = (
 )
 
 
-def _tell(what: str, figures: Figures, note: str = "") -> None:
+def _print(what: str, figures: Figures, note: str = "") -> None:
     print(f"{what:28} {figures.rate:6.0f}/s  {figures.cpu * 1000:6.2f} ms of CPU a call  {note}".rstrip(), flush=True)
 
 
@@ -121,9 +121,9 @@ def _peer(peer: Peer, url: str, turns: list[Turn], concurrency: int) -> Figures:
         text=True,
         check=True,
     )
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["scored"] == len(turns), f"{peer.package} scored {found['scored']} of {len(turns)} turns"
-    return Figures(len(turns) / found["seconds"], found["cpu_seconds"] / len(turns))
+    measured = json.loads(done.stdout.splitlines()[-1])
+    assert measured["scored"] == len(turns), f"{peer.package} scored {measured['scored']} of {len(turns)} turns"
+    return Figures(len(turns) / measured["seconds"], measured["cpu_seconds"] / len(turns))
 
 
 def _timed(work: Coroutine[None, None, None], calls: int) -> Figures:

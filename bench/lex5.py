@@ -110,9 +110,9 @@ def out_of_fold(features: Array, labels: Array, weights: Array, sources: Array) 
     """Return every turn's score by coefficients that never saw its source."""
     scores = np.zeros(len(labels))
     for source in dict.fromkeys(sources):
-        held = sources == source
-        beta = fit(features[~held], labels[~held], weights[~held])
-        scores[held] = 1 / (1 + np.exp(-(features[held] @ beta[:-1] + beta[-1])))
+        left_out = sources == source
+        beta = fit(features[~left_out], labels[~left_out], weights[~left_out])
+        scores[left_out] = 1 / (1 + np.exp(-(features[left_out] @ beta[:-1] + beta[-1])))
     return scores
 
 

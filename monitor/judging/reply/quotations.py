@@ -17,11 +17,11 @@ def plain(texts: Iterable[str]) -> str:
     return " ".join(word for text in texts for word in _WORD.findall(text.casefold()))
 
 
-def holds(documents: str, evidence: str) -> bool:
-    r"""Return whether `documents`, made by `plain`, hold each part of `evidence`, whatever its case, marks and spaces.
+def holds(documents: str, quote: str) -> bool:
+    r"""Return whether `documents`, made by `plain`, hold each part of `quote`, whatever its case, marks and spaces.
 
     >>> holds(plain(["Refunds are paid\nwithin 14 days."]), '"refunds are … 14 days"')
     True
     """
-    parts = [plain([part]) for part in _LEFT_OUT.split(evidence)]
+    parts = [plain([part]) for part in _LEFT_OUT.split(quote)]
     return all(part in documents for part in parts)

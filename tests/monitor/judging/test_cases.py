@@ -47,8 +47,8 @@ def metric(prompt_file: Callable[..., Path]) -> PromptMetric:
 
 
 def _case(shared: Path, name: str) -> Case:
-    found: Case = json.loads((shared / "cases" / "payloads" / f"{name}-A.judge.json").read_text(encoding="utf-8"))
-    return found
+    case: Case = json.loads((shared / "cases" / "payloads" / f"{name}-A.judge.json").read_text(encoding="utf-8"))
+    return case
 
 
 def _turn(case: Case) -> Turn:
@@ -184,11 +184,11 @@ def test_no_context(shared: Path) -> None:
     """J09: without documents groundedness is unscored before anybody is asked; the others are still judged."""
     case = _case(shared, "J09")
     turn = replace(_turn(case), citations=())
-    found = {
+    unmet_of = {
         metric.rubric.metric: unmet(turn, metric.rubric)
         for name in ("groundedness", "relevance", "safety")
         for metric in load_all(name, judge_name="openai:judge-1")
     }
     assert ("skipped:no_context", 0) == (case["expect"]["status"], case["expect"]["calls"])
-    assert Reason.NO_CONTEXT == found.pop("groundedness")
-    assert {None} == set(found.values())
+    assert Reason.NO_CONTEXT == unmet_of.pop("groundedness")
+    assert {None} == set(unmet_of.values())

@@ -53,13 +53,13 @@ def test_published_example(
     answer = _verify(new_judge(), turn)
     assert isinstance(answer.result, Finding)
     assert (pytest.approx(score), defect) == (answer.result.score, answer.result.defect)
-    (asked,) = judge_server.asked
+    (call,) = judge_server.asked
     expected = f"Document: {EARTH}\nClaim: The Earth is the {place} planet from the Sun."
-    assert [{"role": "user", "content": expected}] == asked.body["messages"]
+    assert [{"role": "user", "content": expected}] == call.body["messages"]
     assert (2, 0, True, 20) == tuple(
-        asked.body[key] for key in ("max_tokens", "temperature", "logprobs", "top_logprobs")
+        call.body[key] for key in ("max_tokens", "temperature", "logprobs", "top_logprobs")
     )
-    assert "response_format" not in asked.body
+    assert "response_format" not in call.body
 
 
 def test_any_judge(judge_server: JudgeServer, new_judge: NewJudge) -> None:
@@ -72,8 +72,8 @@ def test_any_judge(judge_server: JudgeServer, new_judge: NewJudge) -> None:
             (answer,) = await converse([load("claim_check", judge_name=judge.name)], turn, judge)
             return answer
 
-    found = [asyncio.run(conversation(place)).result for place in ("third", "fourth")]
-    assert [(1.0, False), (0.0, True)] == [(f.score, f.defect) for f in found if isinstance(f, Finding)]
+    findings = [asyncio.run(conversation(place)).result for place in ("third", "fourth")]
+    assert [(1.0, False), (0.0, True)] == [(f.score, f.defect) for f in findings if isinstance(f, Finding)]
     system, user = (message["content"] for message in judge_server.asked[0].body["messages"])
     assert "Reply with the one word Yes or No." in system
     (mark,) = set(re.findall(r"\b[0-9a-f]{12}\b", user))
@@ -149,7 +149,7 @@ def test_without_alternatives(judge_server: JudgeServer, new_judge: NewJudge) ->
     answer = _verify(new_judge(), judged_turn())
     assert isinstance(answer.result, Finding)
     assert (0.0, True) == (answer.result.score, answer.result.defect)
-    assert [20, 5, None] == [asked.body.get("top_logprobs") for asked in judge_server.asked]
+    assert [20, 5, None] == [call.body.get("top_logprobs") for call in judge_server.asked]
 
 
 def test_nothing_to_ask(judge_server: JudgeServer, new_judge: NewJudge) -> None:
@@ -189,12 +189,12 @@ def test_long_answer_and_documents() -> None:
     turn = judged_turn(
         " ".join(f"Fact {n} holds in town {n}." for n in range(60)), f"{filler} Town 3 is here. {filler}"
     )
-    asked = metric.questions(turn)  # type: ignore[union-attr]
-    assert 40 == len(asked)
-    assert all(len(question.messages[0].content) < 4 * 400 + 400 for question in asked)
-    assert "Town 3 is here." in asked[2 * 3].messages[0].content
+    questions = metric.questions(turn)  # type: ignore[union-attr]
+    assert 40 == len(questions)
+    assert all(len(question.messages[0].content) < 4 * 400 + 400 for question in questions)
+    assert "Town 3 is here." in questions[2 * 3].messages[0].content
     # What is not shown is not silently left out.
-    finding = metric.conclude(asked, [0.9] * len(asked))  # type: ignore[union-attr]
+    finding = metric.conclude(questions, [0.9] * len(questions))  # type: ignore[union-attr]
     assert isinstance(finding, Finding)
     assert {CONTEXT_TRUNCATED} == finding.flags
     (whole,) = metric.questions(judged_turn())  # type: ignore[union-attr]

@@ -87,16 +87,16 @@ def test_reply_without_a_verdict(judge_server: JudgeServer, new_judge: NewJudge,
     metrics = load_all(file, judge_name="openai:judge-1")
 
     async def conversations() -> dict[str, set[Finding | Reason]]:
-        found: dict[str, set[Finding | Reason]] = {}
+        results_of: dict[str, set[Finding | Reason]] = {}
         async with new_judge() as judge:
             for name, reply in NO_VERDICTS.items():
                 step = _said(reply)
                 judge_server.answer = lambda _, step=step: step  # type: ignore[misc]
-                found[name] = {answer.result for answer in await converse(metrics, TURN, judge)}
-        return found
+                results_of[name] = {answer.result for answer in await converse(metrics, TURN, judge)}
+        return results_of
 
-    found = asyncio.run(conversations())
-    assert {} == {name: results for name, results in found.items() if not results <= expected}
+    results_of = asyncio.run(conversations())
+    assert {} == {name: results for name, results in results_of.items() if not results <= expected}
     assert len(judge_server.asked) >= len(NO_VERDICTS)
 
 
@@ -195,8 +195,8 @@ def test_turn_of_any_kind(judge_server: JudgeServer, new_judge: NewJudge, file: 
     metrics = load_all(file, judge_name="openai:judge-1")
     for name, turn, answers in zip(TURNS, turns, _converse(new_judge(), file, *turns), strict=True):
         assert [None] * len(metrics) == [unmet(turn, metric.rubric) for metric in metrics]
-        found = [a.result.defect if isinstance(a.result, Finding) else a.result for a in answers]
-        assert (name, [False] * len(metrics)) == (name, found)
+        defects = [a.result.defect if isinstance(a.result, Finding) else a.result for a in answers]
+        assert (name, [False] * len(metrics)) == (name, defects)
     assert max(len(asked.prompt.encode()) for asked in judge_server.asked) < 200_000
 
 
@@ -216,7 +216,7 @@ _LACKING: dict[str, dict[str, Any]] = {
 def test_turn_that_lacks_something(judge_server: JudgeServer, new_judge: NewJudge, file: str) -> None:
     """What a turn lacks crashes nothing, though the stage before would not have asked, and is no reading error."""
     turns = [replace(TURN, **lacking) for lacking in _LACKING.values()]
-    found = _converse(new_judge(), file, *turns)
-    results = {answer.result for answers in found for answer in answers if not isinstance(answer.result, Finding)}
+    judged = _converse(new_judge(), file, *turns)
+    results = {answer.result for answers in judged for answer in answers if not isinstance(answer.result, Finding)}
     assert results <= {Reason.NO_CLAIMS, Reason.NO_CONTEXT}
     assert len(judge_server.asked) <= 5 * len(turns)

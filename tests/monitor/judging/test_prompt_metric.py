@@ -146,10 +146,10 @@ def test_names_of_documents(ids: tuple[str, ...]) -> None:
         "intents": [{"intent": "i", "document_ids": [named[-1]]}],
         "documents": [{"id": n, "relevance": 9} for n in named],
     }
-    for found in load_all("retrieval", judge_name="a"):
-        finding = found.read(turn, Reply(text=json.dumps(reply), model="m"))
+    for metric in load_all("retrieval", judge_name="a"):
+        finding = metric.read(turn, Reply(text=json.dumps(reply), model="m"))
         assert isinstance(finding, Finding)
-        assert 1.0 == finding.score or found.rubric.metric == "precision_estimate"
+        assert 1.0 == finding.score or metric.rubric.metric == "precision_estimate"
 
 
 def test_japanese_text() -> None:

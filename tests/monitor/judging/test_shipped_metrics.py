@@ -56,9 +56,9 @@ _KIND: dict[str, dict[str, Any]] = {
 
 
 def _metric(file: str, name: str) -> PromptMetric:
-    found = next(m for m in load_all(file, judge_name="openai:judge-1") if m.rubric.metric == name)
-    assert isinstance(found, PromptMetric)
-    return found
+    metric = next(m for m in load_all(file, judge_name="openai:judge-1") if m.rubric.metric == name)
+    assert isinstance(metric, PromptMetric)
+    return metric
 
 
 def _read(file: str, name: str, reply: object, *, turn: Turn = TURN) -> Finding | Reason:
@@ -67,9 +67,9 @@ def _read(file: str, name: str, reply: object, *, turn: Turn = TURN) -> Finding 
 
 
 def _finding(file: str, name: str, reply: object, *, turn: Turn = TURN) -> Finding:
-    found = _read(file, name, reply, turn=turn)
-    assert isinstance(found, Finding)
-    return found
+    finding = _read(file, name, reply, turn=turn)
+    assert isinstance(finding, Finding)
+    return finding
 
 
 def _sentences(*verdicts: str) -> list[dict[str, Any]]:
@@ -102,8 +102,8 @@ def test_groundedness(file: str, verdicts: tuple[str, ...], score: int, *, defec
     reply = {"sentences": _sentences(*verdicts)}
     if file == "documents":
         reply |= {"intents": _intents(["kb-1"]), "documents": _documents(10, 1, 1)}
-    found = _finding(file, "groundedness", reply)
-    assert (float(score), defect) == (found.score, found.defect)
+    finding = _finding(file, "groundedness", reply)
+    assert (float(score), defect) == (finding.score, finding.defect)
 
 
 @pytest.mark.parametrize("file", ["retrieval", "documents"])
@@ -123,12 +123,14 @@ def test_retrieval(file: str, covered: list[list[str]], score: float, *, defect:
     reply: dict[str, Any] = {"intents": _intents(*covered), "documents": _documents(10, 5, 1)}
     if file == "documents":
         reply["sentences"] = _sentences("supported", "supported", "no_claim")
-    found = _finding(file, "retrieval", reply)
-    assert (pytest.approx(score, abs=0.0005), defect) == (found.score, found.defect)
+    finding = _finding(file, "retrieval", reply)
+    assert (pytest.approx(score, abs=0.0005), defect) == (finding.score, finding.defect)
     missed = [f"Question {n}?" for n, ids in enumerate(covered, start=1) if not set(ids) & {"kb-1", "kb-2", "kb-3"}]
-    assert missed == [detail.reason for detail in found.details if detail.verdict == "not_covered"]
-    told = f"{len(covered) - len(missed)} of {len(covered)} intents covered, {1 + 4 * (found.score or 0):.2f} of 5"
-    assert [told, *(f"no document for: {question}" for question in missed)] == found.reason.split("; ")
+    assert missed == [detail.reason for detail in finding.details if detail.verdict == "not_covered"]
+    score_in_words = (
+        f"{len(covered) - len(missed)} of {len(covered)} intents covered, {1 + 4 * (finding.score or 0):.2f} of 5"
+    )
+    assert [score_in_words, *(f"no document for: {question}" for question in missed)] == finding.reason.split("; ")
 
 
 @pytest.mark.parametrize(
@@ -147,10 +149,10 @@ def test_retrieval(file: str, covered: list[list[str]], score: float, *, defect:
 def test_estimates_of_ranking(name: str, grades: tuple[int, ...], score: float, *, defect: bool) -> None:
     """Grades of 7 and more make a document relevant; the measures are estimates and say so."""
     reply = {"intents": _intents(["kb-1"]), "documents": _documents(*grades)}
-    found = _finding("retrieval", name, reply)
-    assert (pytest.approx(score, abs=0.0005), defect) == (found.score, found.defect)
+    finding = _finding("retrieval", name, reply)
+    assert (pytest.approx(score, abs=0.0005), defect) == (finding.score, finding.defect)
     assert _metric("retrieval", name).rubric.proxy
-    assert [(1, "kb-1"), (2, "kb-2"), (3, "kb-3")] == [(detail.index, detail.citation) for detail in found.details]
+    assert [(1, "kb-1"), (2, "kb-2"), (3, "kb-3")] == [(detail.index, detail.citation) for detail in finding.details]
 
 
 def test_nothing_is_estimated_where_labels_are_known() -> None:
@@ -180,8 +182,8 @@ def test_no_intents() -> None:
 @pytest.mark.parametrize(("score", "defect"), [(1, True), (2, True), (3, False), (4, False), (5, False)])
 def test_traits(name: str, score: int, *, defect: bool) -> None:
     """Traits of the answer are graded 1 to 5 and are defects up to 2, each apart from the others."""
-    found = _finding("answer", name, _KIND["answer"] | {name: {"reason": "why", "score": score}})
-    assert Finding(score=float(score), defect=defect, reason="why") == found
+    finding = _finding("answer", name, _KIND["answer"] | {name: {"reason": "why", "score": score}})
+    assert Finding(score=float(score), defect=defect, reason="why") == finding
     others = {"relevance", "coherence", "fluency"} - {name}
     assert all(_finding("answer", other, _KIND["answer"]).score == 5.0 for other in others)
 
@@ -189,8 +191,8 @@ def test_traits(name: str, score: int, *, defect: bool) -> None:
 @pytest.mark.parametrize(("label", "defect"), [("none", False), ("partial", True), ("full", True)])
 def test_refusal(label: str, *, defect: bool) -> None:
     """A refusal is a label without a score; partial and full ones are defects."""
-    found = _finding("answer", "refusal", _KIND["answer"] | {"refusal": {"reason": "why", "label": label}})
-    assert Finding(score=None, defect=defect, label=label, reason="why") == found
+    finding = _finding("answer", "refusal", _KIND["answer"] | {"refusal": {"reason": "why", "label": label}})
+    assert Finding(score=None, defect=defect, label=label, reason="why") == finding
 
 
 @pytest.mark.parametrize("name", ["hate_unfairness", "sexual", "violence", "self_harm"])
@@ -209,24 +211,24 @@ def test_refusal(label: str, *, defect: bool) -> None:
 )
 def test_risks(name: str, severity: int, level: str, *, defect: bool) -> None:
     """Risks have a severity from 0 to 7 in four levels, and are defects from medium on."""
-    found = _finding("safety", name, _KIND["safety"] | {name: {"reason": "why", "severity": severity}})
+    finding = _finding("safety", name, _KIND["safety"] | {name: {"reason": "why", "severity": severity}})
     expected = Finding(score=float(severity), defect=defect, label=level, severity=severity, reason="why")
-    assert expected == found
+    assert expected == finding
 
 
 @pytest.mark.parametrize(("label", "defect"), [("none", False), ("attempted", False), ("complied", True)])
 def test_jailbreak(label: str, *, defect: bool) -> None:
     """An attempt that the assistant withstood is counted and no defect; one that it went along with is."""
-    found = _finding("safety", "jailbreak", _KIND["safety"] | {"jailbreak": {"reason": "why", "label": label}})
-    assert Finding(score=None, defect=defect, label=label, reason="why") == found
+    finding = _finding("safety", "jailbreak", _KIND["safety"] | {"jailbreak": {"reason": "why", "label": label}})
+    assert Finding(score=None, defect=defect, label=label, reason="why") == finding
 
 
 @pytest.mark.parametrize(("name", "field"), [("similarity", "similarity"), ("relevance_to_reference", "relevance")])
 @pytest.mark.parametrize(("score", "defect"), [(1, True), (2, True), (3, False), (4, False), (5, False)])
 def test_against_a_reference(name: str, field: str, score: int, *, defect: bool) -> None:
     """Both comparisons are graded 1 to 5 and are defects up to 2; their reason is shared."""
-    found = _finding("reference", name, _KIND["reference"] | {field: {"score": score}})
-    assert Finding(score=float(score), defect=defect, reason="r") == found
+    finding = _finding("reference", name, _KIND["reference"] | {field: {"score": score}})
+    assert Finding(score=float(score), defect=defect, reason="r") == finding
 
 
 @pytest.mark.parametrize(("score", "readable"), [(1, True), (2, True), (3, False), (5, False)])
@@ -246,9 +248,9 @@ def test_text_that_speaks_to_the_judge(file: str) -> None:
     """What the judge says about being spoken to is a flag on each metric of the call."""
     reply = _KIND[file] | {"addresses_evaluator": True}
     for metric in load_all(file, judge_name="openai:judge-1"):
-        found = metric.read(TURN, Reply(text=json.dumps(reply), model="m"))
-        assert isinstance(found, Finding)
-        assert {JUDGE_INJECTION} == found.flags
+        finding = metric.read(TURN, Reply(text=json.dumps(reply), model="m"))
+        assert isinstance(finding, Finding)
+        assert {JUDGE_INJECTION} == finding.flags
 
 
 @pytest.mark.parametrize(
@@ -299,8 +301,10 @@ def test_equal_ids_of_documents() -> None:
     prompt = metric.messages(turn)[1].content
     assert all(f'<document id="{name}">' in prompt for name in ("kb#1", "kb#2", "doc3"))
     graded = [{"id": name, "relevance": 10} for name in ("kb#1", "kb#2", "doc3")]
-    found = _finding("retrieval", "precision_estimate", {"intents": _intents(["kb#2"]), "documents": graded}, turn=turn)
-    assert 1.0 == found.score
+    finding = _finding(
+        "retrieval", "precision_estimate", {"intents": _intents(["kb#2"]), "documents": graded}, turn=turn
+    )
+    assert 1.0 == finding.score
 
 
 def test_image_in_the_question() -> None:
@@ -326,8 +330,8 @@ _NUMBERS = (
 )
 def test_published_forms_of_stars(name: str, reply: str, score: int, *, defect: bool) -> None:
     """The published forms ask for a bare integer from 1 to 5, which passes from 3 on."""
-    found = _finding(name, name, reply)
-    assert (float(score), defect) == (found.score, found.defect)
+    finding = _finding(name, name, reply)
+    assert (float(score), defect) == (finding.score, finding.defect)
     assert _metric(name, name).schema is None
 
 
@@ -348,8 +352,8 @@ def test_published_forms_of_stars_read_nothing_else(name: str, reply: str) -> No
 )
 def test_published_form_of_retrieval(reply: str, score: int, *, defect: bool) -> None:
     """The published retrieval prompt ends with a result line and an integer from 1 to 5."""
-    found = _finding("published_retrieval", "published_retrieval", reply)
-    assert (float(score), defect) == (found.score, found.defect)
+    finding = _finding("published_retrieval", "published_retrieval", reply)
+    assert (float(score), defect) == (finding.score, finding.defect)
 
 
 @pytest.mark.parametrize("name", ["spring_relevancy", "spring_fact_checking"])
@@ -358,8 +362,8 @@ def test_published_form_of_retrieval(reply: str, score: int, *, defect: bool) ->
 )
 def test_published_forms_of_yes_and_no(name: str, reply: str, score: int, *, defect: bool) -> None:
     """Spring's evaluators pass on yes and fail on no, whatever the case and the line's end."""
-    found = _finding(name, name, reply)
-    assert (float(score), defect) == (found.score, found.defect)
+    finding = _finding(name, name, reply)
+    assert (float(score), defect) == (finding.score, finding.defect)
     with pytest.raises(UnreadableReply):
         _read(name, name, "The response is in line with the context.")
 
@@ -393,8 +397,8 @@ def test_published_conversation_without_reference() -> None:
 def test_published_conversation_with_reference() -> None:
     """A contradiction of the true answer scores 1 or 2 and is a defect."""
     name = "published_conversation_relevance_reference"
-    found = _finding(name, name, {"reason": "It says the sky is not blue.", "score": 1})
-    assert (1.0, True, "It says the sky is not blue.") == (found.score, found.defect, found.reason)
+    finding = _finding(name, name, {"reason": "It says the sky is not blue.", "score": 1})
+    assert (1.0, True, "It says the sky is not blue.") == (finding.score, finding.defect, finding.reason)
 
 
 @pytest.mark.parametrize("file", shipped())

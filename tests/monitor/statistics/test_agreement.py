@@ -11,18 +11,23 @@ def _pairs(hits: int, alarms: int, missed: int, passed: int) -> list[tuple[bool,
 
 def test_shares() -> None:
     """Sensitivity is over true defects, specificity over the others, precision over what was found."""
-    found = agreement(_pairs(20, 10, 5, 65))
-    assert found.sensitivity is not None
-    assert found.specificity is not None
-    assert found.precision is not None
-    assert found.agreed is not None
+    rates = agreement(_pairs(20, 10, 5, 65))
+    assert rates.sensitivity is not None
+    assert rates.specificity is not None
+    assert rates.precision is not None
+    assert rates.agreed is not None
     assert (0.8, 65 / 75, 2 / 3, 0.85) == (
-        found.sensitivity.value,
-        found.specificity.value,
-        found.precision.value,
-        found.agreed.value,
+        rates.sensitivity.value,
+        rates.specificity.value,
+        rates.precision.value,
+        rates.agreed.value,
     )
-    assert (25, 75, 30, 100) == (found.sensitivity.of, found.specificity.of, found.precision.of, found.turns)
+    assert (25, 75, 30, 100) == (
+        rates.sensitivity.of,
+        rates.specificity.of,
+        rates.precision.of,
+        rates.turns,
+    )
 
 
 def test_kappa() -> None:
@@ -34,16 +39,16 @@ def test_kappa() -> None:
 
 def test_one_sided() -> None:
     """Where both always say the same there is nothing to agree on beyond chance, and shares of nothing are None."""
-    found = agreement(_pairs(0, 0, 0, 9))
-    assert (None, None, None) == (found.sensitivity, found.precision, found.kappa)
+    rates = agreement(_pairs(0, 0, 0, 9))
+    assert (None, None, None) == (rates.sensitivity, rates.precision, rates.kappa)
     assert (0, None, None) == (agreement([]).turns, agreement([]).agreed, agreement([]).kappa)
 
 
 def test_interval() -> None:
     """The interval is Wilson's: 8 of 10 lie between 49 % and 94 %."""
-    found = share(8, 10)
-    assert found is not None
-    assert (0.490, 0.943) == (round(found.lower, 3), round(found.upper, 3))
+    rates = share(8, 10)
+    assert rates is not None
+    assert (0.490, 0.943) == (round(rates.lower, 3), round(rates.upper, 3))
     assert share(0, 0) is None
 
 

@@ -111,11 +111,11 @@ def test_impossible_sums(sums: Sums) -> None:
 
 def test_coverage_under_unequal_weights(rng: random.Random) -> None:
     """Over 2000 samples of half rare-slice turns, 95 % limits hold the true rate in 93 to 98 % of them."""
-    runs, held = 2000, 0
+    runs, covered = 2000, 0
     for _ in range(runs):
         rare = [(1.0, rng.random() < 0.20) for _ in range(100)]
         common = [(19.0, rng.random() < 0.05) for _ in range(100)]
         rate = wilson_rate(sums_of(rare + common))
         assert rate is not None
-        held += rate.lower <= 0.05 * 0.20 + 0.95 * 0.05 <= rate.upper
-    assert 0.93 <= held / runs <= 0.98
+        covered += rate.lower <= 0.05 * 0.20 + 0.95 * 0.05 <= rate.upper
+    assert 0.93 <= covered / runs <= 0.98

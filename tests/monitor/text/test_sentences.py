@@ -44,9 +44,9 @@ def test_cut(text: str, expected: tuple[str, ...]) -> None:
 def test_more_than_the_limit() -> None:
     """Over the limit neighbours are joined evenly, and none is lost."""
     sentences = [f"Fact {number} holds." for number in range(100)]
-    found = split(" ".join(sentences), limit=40)
-    assert 40 == len(found)
-    assert " ".join(sentences) == " ".join(found)
+    pieces = split(" ".join(sentences), limit=40)
+    assert 40 == len(pieces)
+    assert " ".join(sentences) == " ".join(pieces)
 
 
 @given(st.text(alphabet=st.sampled_from('ab1 .!?\n。`-Dr"”|*#'), max_size=200))
@@ -73,7 +73,7 @@ def test_long_text_of_one_piece(piece: str) -> None:
     """A text that goes on for ever is cut in time that grows with its length, and nothing of it is lost."""
     text = piece * (100_000 // len(piece))
     started = time.process_time()
-    found = split(text)
+    pieces = split(text)
     # A quadratic search took half a minute.
     assert time.process_time() - started < 3
-    assert text.count("a") == sum(sentence.count("a") for sentence in found)
+    assert text.count("a") == sum(sentence.count("a") for sentence in pieces)

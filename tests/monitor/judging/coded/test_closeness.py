@@ -41,20 +41,20 @@ def _topic(text: str, money: str, dogs: str) -> list[float]:
     return [1.0, 0.0] if money in text else [0.0, 1.0] if dogs in text else [-0.6, -0.8]
 
 
-def _found(turn: Turn) -> Finding:
-    found = Closeness(_Words()).score(turn)
-    assert isinstance(found, Finding)
-    return found
+def _finding(turn: Turn) -> Finding:
+    finding = Closeness(_Words()).score(turn)
+    assert isinstance(finding, Finding)
+    return finding
 
 
 def test_each_sentence_by_its_nearest_passage() -> None:
     """A sentence is as near as its nearest passage, the answer as near as its sentences on average."""
-    both = _found(judged_turn(_DUTCH, _REFUNDS, "All the dogs of the house are in the garden when it is warm."))
+    both = _finding(judged_turn(_DUTCH, _REFUNDS, "All the dogs of the house are in the garden when it is warm."))
     assert (1.0, False, "") == (both.score, both.defect, both.reason)
     assert [(1, "near", "kb-1"), (2, "near", "kb-2")] == [(d.index, d.verdict, d.citation) for d in both.details]
-    one = _found(judged_turn(_DUTCH, _REFUNDS))
-    assert (0.5, True, "about something else: sentence 2") == (one.score, one.defect, one.reason)
-    assert ["closeness 1.00", "closeness 0.00"] == [d.reason for d in one.details]
+    half = _finding(judged_turn(_DUTCH, _REFUNDS))
+    assert (0.5, True, "about something else: sentence 2") == (half.score, half.defect, half.reason)
+    assert ["closeness 1.00", "closeness 0.00"] == [d.reason for d in half.details]
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_many_passages() -> None:
     """Of very long documents the first passages are looked at, and the verdict says that there are more."""
     model = _Words()
     long = " ".join(f"The amount number {n} is paid to the account and it is the same for all." for n in range(2000))
-    found = Closeness(model).score(judged_turn(_DUTCH, long))
-    assert isinstance(found, Finding)
-    assert {CONTEXT_TRUNCATED} == found.flags
+    finding = Closeness(model).score(judged_turn(_DUTCH, long))
+    assert isinstance(finding, Finding)
+    assert {CONTEXT_TRUNCATED} == finding.flags
     assert 48 == len(model.passages[0])
 
 

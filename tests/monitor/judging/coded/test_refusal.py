@@ -58,12 +58,12 @@ def test_metric() -> None:
 @pytest.mark.shared
 def test_agrees_with_people(shared: Path) -> None:
     """Of answers that two people called refusals four of five are found, and 19 of 20 that are flagged are refusals."""
-    found: Counter[tuple[str, bool]] = Counter()
+    counts: Counter[tuple[str, bool]] = Counter()
     for line in (shared / "data" / "safety.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         if row["source"] == "xstest" and row["answer"]:
-            found[row["label"]["refusal"], declines(row["answer"])] += 1
-    refused, flagged = found["full", True] + found["full", False], found["full", True] + found["none", True]
+            counts[row["label"]["refusal"], declines(row["answer"])] += 1
+    refused, flagged = counts["full", True] + counts["full", False], counts["full", True] + counts["none", True]
     assert refused > 400
-    assert found["full", True] >= 0.8 * refused
-    assert found["full", True] >= 0.95 * flagged
+    assert counts["full", True] >= 0.8 * refused
+    assert counts["full", True] >= 0.95 * flagged

@@ -20,8 +20,8 @@ def _ranked(*relevant: str) -> Turn:
 def _score(name: str, turn: Turn) -> tuple[float | None, bool] | Reason:
     metric = coded(name, where="metrics[0]")
     assert metric is not None
-    found = metric.read(turn, None)
-    return (found.score, found.defect) if isinstance(found, Finding) else found
+    finding = metric.read(turn, None)
+    return (finding.score, finding.defect) if isinstance(finding, Finding) else finding
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,8 @@ def test_ranking(name: str, relevant: str, expected: tuple[float, bool]) -> None
 
 def test_ndcg_at_second_place() -> None:
     """One relevant document at the second place is worth 1 / log2(3) of one at the first."""
-    found = _score("ndcg_at_5", _ranked("b"))
-    assert (pytest.approx(0.6309, abs=1e-4), False) == found
+    finding = _score("ndcg_at_5", _ranked("b"))
+    assert (pytest.approx(0.6309, abs=1e-4), False) == finding
 
 
 def test_document_found_twice() -> None:
@@ -129,12 +129,12 @@ class Length:
         return Finding(score=float(len(turn.response)), defect=len(turn.response) > 20)
 
 class Wrong(Length):
-    def __init__(self, name, found):
+    def __init__(self, name, outcome):
         self.rubric = dataclasses.replace(Length.rubric, metric=name)
-        self.found = found
+        self.outcome = outcome
 
     def score(self, turn):
-        return self.found
+        return self.outcome
 
 def rubric(metric, **changed):
     return type("Bad", (Length,), {"rubric": dataclasses.replace(Length.rubric, metric=metric, **changed)})()

@@ -251,8 +251,8 @@ def test_retry_after_in_milliseconds(judge_server: JudgeServer, new_judge: NewJu
 
 def test_severities_of_a_filtered_prompt(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """What Azure's filter found in a refused prompt comes with the refusal, on the scale of the safety metrics."""
-    found = {"violence": {"filtered": True, "severity": "high"}, "self_harm": {"filtered": False, "severity": "safe"}}
-    inner = {"code": "ResponsibleAIPolicyViolation", "content_filter_result": found}
+    results = {"violence": {"filtered": True, "severity": "high"}, "self_harm": {"filtered": False, "severity": "safe"}}
+    inner = {"code": "ResponsibleAIPolicyViolation", "content_filter_result": results}
     judge_server.script(Step(status=400, body={"error": {"code": "content_filter", "innererror": inner}}))
     error = _failure(new_judge())
     assert isinstance(error, Rejected)

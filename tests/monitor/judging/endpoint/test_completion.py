@@ -30,30 +30,30 @@ def test_no_completion(body: bytes) -> None:
 
 def test_missing_fields() -> None:
     """What a small server leaves out is empty, zero or `stop`."""
-    found = read(b'{"choices": [{"message": {"content": "hi"}}]}')
-    assert found is not None
+    completion = read(b'{"choices": [{"message": {"content": "hi"}}]}')
+    assert completion is not None
     assert ("hi", "stop", None, 0, "") == (
-        found.text,
-        found.finish_reason,
-        found.refusal,
-        found.input_tokens,
-        found.model,
+        completion.text,
+        completion.finish_reason,
+        completion.refusal,
+        completion.input_tokens,
+        completion.model,
     )
 
 
 def test_content_in_parts() -> None:
     """Content in parts is put together."""
-    found = read(b'{"choices": [{"message": {"content": [{"type": "text", "text": "a"}, {"text": "b"}, 7]}}]}')
-    assert found is not None
-    assert "ab" == found.text
+    completion = read(b'{"choices": [{"message": {"content": [{"type": "text", "text": "a"}, {"text": "b"}, 7]}}]}')
+    assert completion is not None
+    assert "ab" == completion.text
 
 
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
 def test_reasoning(field: str) -> None:
     """Reasoning beside the content is noted and not read."""
-    found = read(json.dumps({"choices": [{"message": {"content": None, field: "the score is 4"}}]}).encode())
-    assert found is not None
-    assert ("", True) == (found.text, found.reasoned)
+    completion = read(json.dumps({"choices": [{"message": {"content": None, field: "the score is 4"}}]}).encode())
+    assert completion is not None
+    assert ("", True) == (completion.text, completion.reasoned)
 
 
 _JSON = st.recursive(

@@ -40,11 +40,11 @@ def test_told_once(caplog: pytest.LogCaptureFixture) -> None:
 def _ask(paced: PacedJudge, times: int) -> list[object]:
     async def all_of_them() -> list[object]:
         async with paced:
-            found: list[object] = []
+            outcomes: list[object] = []
             for _ in range(times):
-                found += await asyncio.gather(paced.ask(_REQUEST), return_exceptions=True)
+                outcomes += await asyncio.gather(paced.ask(_REQUEST), return_exceptions=True)
                 await asyncio.sleep(paced.resting.total_seconds() if paced.resting < timedelta(seconds=1) else 0)
-            return found
+            return outcomes
 
     return asyncio.run(all_of_them())
 
@@ -101,8 +101,8 @@ class Faulty:
 def test_fault_of_the_client(caplog: pytest.LogCaptureFixture) -> None:
     """A fault that every call meets is told by health and the log with its type and place, and calls wait."""
     paced = PacedJudge(Faulty())
-    found = _ask(paced, 6)
-    assert ["ValueError"] * 4 + ["Paused"] * 2 == [type(error).__name__ for error in found]
+    outcomes = _ask(paced, 6)
+    assert ["ValueError"] * 4 + ["Paused"] * 2 == [type(error).__name__ for error in outcomes]
     health = Judges(paced).health()["judge"]
     assert "asking faulty: ValueError at " in health
     assert health.endswith("; asked again in 5 s")

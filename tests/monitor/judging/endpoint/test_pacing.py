@@ -97,8 +97,8 @@ def _ask(paced: PacedJudge) -> asyncio.Task[object]:
 
 
 async def _kind(paced: PacedJudge) -> type[object]:
-    (found,) = await asyncio.gather(_ask(paced), return_exceptions=True)
-    return type(found)
+    (outcome,) = await asyncio.gather(_ask(paced), return_exceptions=True)
+    return type(outcome)
 
 
 def test_outage(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
@@ -181,8 +181,8 @@ def test_limit(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge],
         async with new_judge() as judge:
             limiter = Limiter(requests_per_minute=per_minute)
             paced = PacedJudge(judge, patience=timedelta(seconds=5), limiter=limiter)
-            found = await asyncio.gather(*(_ask(paced) for _ in range(12)), return_exceptions=True)
-            return [type(answer) for answer in found]
+            outcomes = await asyncio.gather(*(_ask(paced) for _ in range(12)), return_exceptions=True)
+            return [type(answer) for answer in outcomes]
 
     kinds = asyncio.run(conversation())
     assert asked == len(judge_server.asked)

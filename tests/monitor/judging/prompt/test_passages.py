@@ -12,18 +12,18 @@ def _filler(number: int) -> str:
 
 def test_pieces() -> None:
     """Pieces are whole sentences within the budget, in order, and nothing is lost."""
-    found = pieces(["One is here. Two is here. Three is here.", "Four."], 7)
+    passages = pieces(["One is here. Two is here. Three is here.", "Four."], 7)
     assert [(0, 0, "One is here. Two is here."), (0, 1, "Three is here."), (1, 0, "Four.")] == [
-        (piece.document, piece.rank, piece.text) for piece in found
+        (piece.document, piece.rank, piece.text) for piece in passages
     ]
 
 
 @pytest.mark.parametrize("text", ["word " * 500, "x" * 2000, "返金" * 500, "👍a" * 300, "a" * 79 + " " + "b" * 81])
 def test_endless_sentence(text: str) -> None:
     """A sentence longer than a piece is several, and nothing of it is lost."""
-    found = pieces([text], 20)
-    assert max(tokens(piece.text) for piece in found) <= 21
-    assert text.replace(" ", "") == "".join(piece.text for piece in found).replace(" ", "")
+    passages = pieces([text], 20)
+    assert max(tokens(piece.text) for piece in passages) <= 21
+    assert text.replace(" ", "") == "".join(piece.text for piece in passages).replace(" ", "")
 
 
 def test_fact_in_a_line_without_stops() -> None:
@@ -35,15 +35,15 @@ def test_fact_in_a_line_without_stops() -> None:
 
 def test_nearest() -> None:
     """The piece that shares most words comes first, whatever its place; of equals heads come first."""
-    found = pieces(["Opening hours. Shipping is free.", "We ship late. Refunds take 14 days."], 6)
-    assert "Refunds take 14 days." == next(Nearness(found)("How long do refunds take, in days?")).text
-    assert ["Opening hours.", "We ship late."] == [piece.text for piece in Nearness(found)("Bonjour")][:2]
+    passages = pieces(["Opening hours. Shipping is free.", "We ship late. Refunds take 14 days."], 6)
+    assert "Refunds take 14 days." == next(Nearness(passages)("How long do refunds take, in days?")).text
+    assert ["Opening hours.", "We ship late."] == [piece.text for piece in Nearness(passages)("Bonjour")][:2]
 
 
 def test_japanese() -> None:
     """Pieces of a script without spaces are found by pairs of characters."""
-    found = pieces(["送料は無料です。返金は14日以内です。"], 9)
-    assert "返金は14日以内です。" == next(Nearness(found)("返金はいつですか")).text
+    passages = pieces(["送料は無料です。返金は14日以内です。"], 9)
+    assert "返金は14日以内です。" == next(Nearness(passages)("返金はいつですか")).text
 
 
 def test_documents_that_fit() -> None:

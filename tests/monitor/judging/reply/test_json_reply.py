@@ -123,10 +123,10 @@ def test_prose_never_scores(text: str) -> None:
 def test_never_crashes(text: str) -> None:
     """Every text is read or unreadable; a score that is read stands in the text as a field named score."""
     try:
-        found = read(_reply(text), _SCHEMA)
+        tree = read(_reply(text), _SCHEMA)
     except UnreadableReply:
         return
-    assert found["score"] in {1, 2, 3, 4, 5}
+    assert tree["score"] in {1, 2, 3, 4, 5}
     assert '"score"' in text
 
 

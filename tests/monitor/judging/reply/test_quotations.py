@@ -25,7 +25,7 @@ _DOCUMENTS = plain(["Refunds are paid within 14 days, to the card that was used.
         "...",
     ],
 )
-def test_held(evidence: str) -> None:
+def test_quoted(evidence: str) -> None:
     """A quote is found whatever its case, spaces and marks, in parts where it says so, and in any script."""
     assert holds(_DOCUMENTS, evidence)
 
@@ -33,7 +33,7 @@ def test_held(evidence: str) -> None:
 @pytest.mark.parametrize(
     "evidence", ["Refunds are paid within 90 days", "paid are Refunds", "Refunds … by cheque", "30日"]
 )
-def test_not_held(evidence: str) -> None:
+def test_not_quoted(evidence: str) -> None:
     """Another word, number or order is another text."""
     assert not holds(_DOCUMENTS, evidence)
 
@@ -47,6 +47,6 @@ def test_flag(evidence: str, flags: set[str]) -> None:
     entry = {"n": 1, "document": "kb-1", "verdict": "supported", "reason": "", "addresses_evaluator": False}
     reply = Reply(text=json.dumps({"sentences": [{**entry, "evidence": evidence}]}), model="m")
     turn = judged_turn("They take 14 days.", Citation(title="Refund policy", content="Paid within 14 days."))
-    found = load("groundedness", judge_name="a").read(turn, reply)
-    assert isinstance(found, Finding)
-    assert (5.0, flags) == (found.score, found.flags)
+    finding = load("groundedness", judge_name="a").read(turn, reply)
+    assert isinstance(finding, Finding)
+    assert (5.0, flags) == (finding.score, finding.flags)

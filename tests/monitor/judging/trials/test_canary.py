@@ -24,7 +24,7 @@ NewJudge = Callable[..., OpenAIJudge]
 
 
 def _try(judge: OpenAIJudge, *chosen: Canary) -> tuple[Trial, ...]:
-    seen: list[Trial] = []
+    reported: list[Trial] = []
 
     async def trials() -> tuple[Trial, ...]:
         async with Judges(PacedJudge(judge)) as judges:
@@ -32,12 +32,12 @@ def _try(judge: OpenAIJudge, *chosen: Canary) -> tuple[Trial, ...]:
                 judges,
                 lambda name: load_all(name, judge_name="openai:judge-1", fence_key=b"secret of this run"),
                 chosen=chosen,
-                done=seen.append,
+                done=reported.append,
             )
 
-    found = asyncio.run(trials())
-    assert Counter(t.canary.id for t in found) == Counter(t.canary.id for t in seen)
-    return found
+    ended = asyncio.run(trials())
+    assert Counter(t.canary.id for t in ended) == Counter(t.canary.id for t in reported)
+    return ended
 
 
 def test_suite() -> None:
@@ -85,9 +85,9 @@ def test_obedient_judge(judge_server: JudgeServer, new_judge: NewJudge, *, defec
     assert [] == [trial.canary.id for trial in trials if trial.result is Result.FLIPPED]
     assert [] == obedient.obeyed
     assert {Result.HELD, Result.UNSCORED} >= {trial.result for trial in trials}
-    held = [trial for trial in trials if trial.result is Result.HELD]
+    withstood = [trial for trial in trials if trial.result is Result.HELD]
     # Only a judge that repeats a forged object in front of its own is not read.
-    assert all("{" in trial.canary.attack for trial in trials if trial not in held)
+    assert all("{" in trial.canary.attack for trial in trials if trial not in withstood)
     assert {Reason.UNREADABLE, None} >= {trial.reason for trial in trials}
 
 
