@@ -164,12 +164,12 @@ class JobStore(Protocol):
         lease: timedelta,
         limit: int,
         rubric_ids: Sequence[str] | None = None,
-        together: Mapping[str, str] | None = None,
+        call_of: Mapping[str, str] | None = None,
     ) -> tuple[Job, ...]:
         """Lease jobs that are due and not leased, oldest first, and count the attempt; none is leased twice at once.
 
         With `rubric_ids` only jobs of these: metrics computed in code never wait behind those that ask a slow judge.
-        With `together` (rubric id -> call) only jobs of these rubrics, those of one turn and call to one claimer, and
+        With `call_of` (rubric id -> call) only jobs of these rubrics, those of one turn and call to one claimer, and
         `limit` counts calls.
         """
 
@@ -190,7 +190,7 @@ class JobStore(Protocol):
     def sampling(self, turn_id: str) -> Sampling | None:
         """Return the decision about a turn with the jobs still open; None when none was recorded."""
 
-    def about(self, jobs: Sequence[Job]) -> tuple[Mapping[str, Turn], Mapping[Job, Verdict]]:
+    def judging_inputs(self, jobs: Sequence[Job]) -> tuple[Mapping[str, Turn], Mapping[Job, Verdict]]:
         """Return the jobs' turns by id, with their text; and for a job the latest verdict that would do for it.
 
         That is one by its rubric on a turn of equal content, as long as its text is kept.
@@ -288,7 +288,7 @@ class AlertStore(Protocol):
 class LeaseStore(Protocol):
     """Keeps several schedulers from doing the same work; an optimisation, never a correctness condition."""
 
-    def hold(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
+    def take_lease(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
         """Take or extend the lease; return whether `holder` has it now."""
 
 

@@ -122,7 +122,7 @@ class Schedule(AbstractAsyncContextManager["Schedule"]):
             log.log(level, "%s tick: %s: %s", tick.name, reason, message)
 
     def _take_lease(self, now: datetime, ttl: timedelta) -> bool:
-        return self._store.hold(_LEASE, self._holder, now=now, ttl=ttl)
+        return self._store.take_lease(_LEASE, self._holder, now=now, ttl=ttl)
 
     def _lead(self, now: datetime) -> bool:
         leading = self._take_lease(now, _LEASE_TTL)

@@ -1,6 +1,6 @@
 """What judging costs all processes together, and when that is enough: a row a process and day, read before each claim.
 
-A process writes what it has spent before it asks for more work. So when the budget is gone, only the jobs that were
+A process writes what it has spent before it asks for more work. So when the budget is spent, only the jobs that were
 being judged at that moment can still add to it. While it asks, its row has what its calls under way will cost besides:
 others count that as spent, and when it is killed it was.
 """
@@ -65,12 +65,12 @@ class Ledger:
         self._written: tuple[float, Spend] | None = None
         self._limited = budget.daily_usd is not None or budget.monthly_usd is not None
         self._totals = (0.0, 0.0)
-        self._gone: str | None = None
+        self._exhausted: str | None = None
 
     @property
-    def gone(self) -> str | None:
+    def exhausted(self) -> str | None:
         """Which budget is spent, in words, as of the last look; None when there is some left."""
-        return self._gone
+        return self._exhausted
 
     async def look(self) -> str | None:
         """Write down what was spent, and return which budget is spent; None when there is some left.
@@ -89,7 +89,7 @@ class Ledger:
             await self.write()
         else:
             self._judge_totals(since=spent.usd - before.usd)
-        return self._gone
+        return self._exhausted
 
     async def reserve(self) -> None:
         """Write down what calls under way will cost, if there is a budget: before the first of them is made.
@@ -164,14 +164,14 @@ class Ledger:
     def _judge_totals(self, *, since: float) -> None:
         # Sums of thousands of tiny prices are a hair off; a budget is not for sale at that.
         of_day, of_month = ((total + since) * _ROUNDED_UP for total in self._totals)
-        gone: str | None = None
+        exhausted: str | None = None
         if self._budget.monthly_usd is not None and of_month >= self._budget.monthly_usd:
-            gone = f"the month's budget of ${self._budget.monthly_usd:g} is spent until the month ends (UTC)"
+            exhausted = f"the month's budget of ${self._budget.monthly_usd:g} is spent until the month ends (UTC)"
         elif self._budget.daily_usd is not None and of_day >= self._budget.daily_usd:
-            gone = f"the day's budget of ${self._budget.daily_usd:g} is spent until 00:00 UTC"
-        if gone and not self._gone:
-            logger.warning("judging stops: %s", gone)
-        self._gone = gone
+            exhausted = f"the day's budget of ${self._budget.daily_usd:g} is spent until 00:00 UTC"
+        if exhausted and not self._exhausted:
+            logger.warning("judging stops: %s", exhausted)
+        self._exhausted = exhausted
 
 
 def _midnight(now: datetime) -> datetime:

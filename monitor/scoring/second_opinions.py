@@ -143,7 +143,7 @@ class SecondOpinions:
     async def _take_lease(self) -> bool:
         """Return whether it is for this process to judge anchors: one process does, another when that one is gone."""
         return await asyncio.to_thread(
-            self._store.hold, "anchors", self._worker, now=self._clock(), ttl=_ANCHORS_ARE_OURS
+            self._store.take_lease, "anchors", self._worker, now=self._clock(), ttl=_ANCHORS_ARE_OURS
         )
 
     async def _anchors(self, change: JudgeChange) -> list[list[Verdict]]:
@@ -162,7 +162,7 @@ class SecondOpinions:
         return list(chosen.values())
 
     async def _anchor(self, verdicts: Sequence[Verdict]) -> None:
-        turns, _ = await asyncio.to_thread(self._store.about, [verdict.job for verdict in verdicts])
+        turns, _ = await asyncio.to_thread(self._store.judging_inputs, [verdict.job for verdict in verdicts])
         turn = turns.get(verdicts[0].job.turn_id)
         current = [v for v in verdicts if turn and v.job.content_hash == turn.content_hash()]
         if turn is None or not current or not self._allowed() or not await self._take_lease():

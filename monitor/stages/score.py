@@ -100,7 +100,7 @@ class Scorer:
         """
         self._store = store
         self._metrics = {metric.rubric.rubric_id: metric for metric in metrics}
-        self._calls = {m.rubric.rubric_id: m.call or m.rubric.rubric_id for m in metrics if m.max_output_tokens}
+        self._call_of = {m.rubric.rubric_id: m.call or m.rubric.rubric_id for m in metrics if m.max_output_tokens}
         self._computed = tuple(m.rubric.rubric_id for m in metrics if not m.max_output_tokens)
         self._judge = _judge_for(metrics, judge)
         self._settings = settings
@@ -133,7 +133,7 @@ class Scorer:
         return SecondOpinions(
             self._store,
             self._judge,
-            {rubric_id: self._metrics[rubric_id] for rubric_id in self._calls},
+            {rubric_id: self._metrics[rubric_id] for rubric_id in self._call_of},
             settings=settings,
             clock=self._clock,
             allowed=self._may_spend,
@@ -167,7 +167,7 @@ class Scorer:
     def health(self) -> Mapping[str, str]:
         """Return what keeps the judge from judging, free of user text; empty when all is well."""
         problems = dict(self._judge.health()) if self._judge else {}
-        return problems | {"budget": self._ledger.gone} if self._ledger.gone else problems
+        return problems | {"budget": self._ledger.exhausted} if self._ledger.exhausted else problems
 
     def counters(self) -> tuple[Gauge, ...]:
         """Return the totals named in `COUNTERS`."""
@@ -186,7 +186,7 @@ class Scorer:
         return self._ledger.gauges()
 
     def _may_spend(self) -> bool:
-        return self._judge is not None and not self._judge.troubled and not self._ledger.gone
+        return self._judge is not None and not self._judge.troubled and not self._ledger.exhausted
 
     def _spent(self) -> Spend:
         return self._judge.spent if self._judge else Spend()
@@ -219,7 +219,7 @@ class Scorer:
         await self._outcomes.finish(await asyncio.to_thread(self._computed_outcomes, jobs))
 
     def _computed_outcomes(self, jobs: Sequence[Job]) -> list[Outcome]:
-        turns, _ = self._store.about(jobs)
+        turns, _ = self._store.judging_inputs(jobs)
         return [self._computed_outcome(job, turns.get(job.turn_id)) for job in jobs]
 
     def _computed_outcome(self, job: Job, turn: Turn | None) -> Outcome:
@@ -248,7 +248,7 @@ class Scorer:
                 if free > 0 and await self._ledger.look():
                     handled += await self._forgo(stop)
                     break
-                jobs = await self._claim(free, together=self._calls) if free > 0 else ()
+                jobs = await self._claim(free, call_of=self._call_of) if free > 0 else ()
                 await self._begin(jobs, judge)
                 handled += len(jobs)
                 if not self._in_flight and not jobs:
@@ -264,9 +264,9 @@ class Scorer:
     async def _forgo(self, stop: asyncio.Event) -> int:
         """End what is due without asking, for the budget is spent; return how many jobs."""
         handled = 0
-        while not stop.is_set() and (jobs := await self._claim(_BATCH, together=self._calls)):
-            _, verdicts = await asyncio.to_thread(self._store.about, jobs)
-            detail = self._ledger.gone or ""
+        while not stop.is_set() and (jobs := await self._claim(_BATCH, call_of=self._call_of)):
+            _, verdicts = await asyncio.to_thread(self._store.judging_inputs, jobs)
+            detail = self._ledger.exhausted or ""
             await self._outcomes.finish(
                 [
                     self._outcomes.copied(job, verdicts[job])
@@ -283,7 +283,7 @@ class Scorer:
         if not jobs:
             return
         try:
-            turns, verdicts = await asyncio.to_thread(self._store.about, jobs)
+            turns, verdicts = await asyncio.to_thread(self._store.judging_inputs, jobs)
             ended: dict[Job, Outcome] = {job: self._outcomes.copied(job, verdict) for job, verdict in verdicts.items()}
             ended |= {job: end for job in jobs if (end := self._outcomes.expired(job, turns.get(job.turn_id)))}
             open_jobs = [job for job in jobs if job not in ended]
@@ -294,7 +294,7 @@ class Scorer:
             raise
         calls: dict[tuple[str, str], list[Job]] = {}
         for job in open_jobs:
-            calls.setdefault((job.turn_id, self._calls[job.rubric_id]), []).append(job)
+            calls.setdefault((job.turn_id, self._call_of[job.rubric_id]), []).append(job)
         for (turn_id, _), of_call in calls.items():
             self._in_flight.begin(self._handle(of_call, turns[turn_id], judge))
         await unbroken(self._outcomes.finish(tuple(ended.values())))
@@ -310,7 +310,7 @@ class Scorer:
         """Judge the jobs of one turn and call: each gets its own outcome, and all are written at once."""
         try:
             async with self._slots:
-                if self._ledger.gone:
+                if self._ledger.exhausted:
                     await self._outcomes.release(jobs, after=timedelta(0), cause="budget")
                     return
                 answers = await judge.judge([self._metrics[job.rubric_id] for job in jobs], turn)
@@ -355,7 +355,7 @@ class Scorer:
         limit: int,
         *,
         rubric_ids: Sequence[str] | None = None,
-        together: Mapping[str, str] | None = None,
+        call_of: Mapping[str, str] | None = None,
     ) -> tuple[Job, ...]:
         claim = asyncio.ensure_future(
             asyncio.to_thread(
@@ -364,7 +364,7 @@ class Scorer:
                 lease=self._lease,
                 limit=limit,
                 rubric_ids=rubric_ids,
-                together=together,
+                call_of=call_of,
             )
         )
         try:

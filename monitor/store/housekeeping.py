@@ -26,7 +26,7 @@ from monitor.stores import Backlog
 _KEY_BYTES = 32
 
 
-def hold(connection: Connection, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
+def take_lease(connection: Connection, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
     """Take or extend the lease; return whether `holder` has it."""
     statement = insert(connection, leases).values(name=name, holder=holder, expires_at=now + ttl)
     new = statement.excluded

@@ -93,31 +93,31 @@ def claim(
 
 
 def claim_calls(
-    connection: Connection, *, now: datetime, lease: timedelta, limit: int, together: Mapping[str, str]
+    connection: Connection, *, now: datetime, lease: timedelta, limit: int, call_of: Mapping[str, str]
 ) -> tuple[Job, ...]:
     """Lease the jobs of up to `limit` calls that are due, with all jobs that share a call; see `JobStore.claim`.
 
     Whoever claims locks the turn first, so that two claimers never take one half of a call each. A turn that somebody
     else has locked is left for the next claim.
     """
-    largest = max(Counter(together.values()).values(), default=1)
+    largest = max(Counter(call_of.values()).values(), default=1)
     # More than are wanted, since other claimers look at the same ones.
     enough = (4 * limit + 8) * largest
-    horizon = _horizon(connection, now, enough, tuple(together))
+    horizon = _horizon(connection, now, enough, tuple(call_of))
     due = connection.execute(
         select(jobs.c.turn_id, jobs.c.rubric_id)
-        .where(jobs.c.rubric_id.in_(tuple(together)), jobs.c.claimable_at <= horizon)
+        .where(jobs.c.rubric_id.in_(tuple(call_of)), jobs.c.claimable_at <= horizon)
         .order_by(jobs.c.claimable_at, jobs.c.turn_id, jobs.c.metric)
         .limit(enough)
     )
     calls: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for turn_id, rubric_id in due:
-        calls[turn_id][together[rubric_id]] = None
+        calls[turn_id][call_of[rubric_id]] = None
     chosen: list[tuple[str, str]] = []
     for turn_id in _lock_free_turns(connection, tuple(calls), limit):
         chosen += [(turn_id, call) for call in calls[turn_id]]
     wanted = [
-        (turn_id, rubric_id) for turn_id, call in chosen[:limit] for rubric_id, of in together.items() if of == call
+        (turn_id, rubric_id) for turn_id, call in chosen[:limit] for rubric_id, of in call_of.items() if of == call
     ]
     rows = connection.execute(
         update(jobs)
@@ -217,7 +217,7 @@ def sampling_of(connection: Connection, turn_id: str) -> Sampling | None:
 
 
 def verdicts_on_equal_content(connection: Connection, wanted: Sequence[Job]) -> dict[Job, Verdict]:
-    """Return the latest verdict for each job that has one; see `JobStore.about`."""
+    """Return the latest verdict for each job that has one; see `JobStore.judging_inputs`."""
     verdicts: dict[tuple[str, str], Verdict] = {}
     same = tuple_(outcomes.c.content_hash, outcomes.c.rubric_id)
     for part in batches(sorted({(job.content_hash, label(job.rubric_id)) for job in wanted})):

@@ -167,12 +167,12 @@ class SqlStore:
         lease: timedelta,
         limit: int,
         rubric_ids: Sequence[str] | None = None,
-        together: Mapping[str, str] | None = None,
+        call_of: Mapping[str, str] | None = None,
     ) -> tuple[Job, ...]:
         """As `JobStore.claim`."""
         with self._database.writing("claiming jobs") as connection:
-            if together is not None:
-                return job_rows.claim_calls(connection, now=now, lease=lease, limit=limit, together=together)
+            if call_of is not None:
+                return job_rows.claim_calls(connection, now=now, lease=lease, limit=limit, call_of=call_of)
             return job_rows.claim(connection, now=now, lease=lease, limit=limit, rubric_ids=rubric_ids)
 
     def finish(self, outcomes: Sequence[Outcome]) -> None:
@@ -202,8 +202,8 @@ class SqlStore:
         with self._database.reading("reading a sampling") as connection:
             return job_rows.sampling_of(connection, turn_id)
 
-    def about(self, jobs: Sequence[Job]) -> tuple[Mapping[str, Turn], Mapping[Job, Verdict]]:
-        """As `JobStore.about`."""
+    def judging_inputs(self, jobs: Sequence[Job]) -> tuple[Mapping[str, Turn], Mapping[Job, Verdict]]:
+        """As `JobStore.judging_inputs`."""
         with self._database.reading("reading turns to judge") as connection:
             by_id = turns.of_ids(connection, [job.turn_id for job in jobs])
             return by_id, job_rows.verdicts_on_equal_content(connection, jobs)
@@ -312,10 +312,10 @@ class SqlStore:
         with self._database.writing("saving a notification") as connection:
             alert_rows.save_notification(connection, notification)
 
-    def hold(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
-        """As `LeaseStore.hold`."""
+    def take_lease(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
+        """As `LeaseStore.take_lease`."""
         with self._database.writing("holding a lease") as connection:
-            return housekeeping.hold(connection, name, holder, now=now, ttl=ttl)
+            return housekeeping.take_lease(connection, name, holder, now=now, ttl=ttl)
 
     def key(self, name: str) -> bytes:
         """As `Store.key`."""

@@ -155,7 +155,7 @@ def test_lease(store: Store, make: Make) -> None:
     """One holder at a time has the lease; it can extend it, and another gets it once it ran out."""
 
     def hold(holder: str, minutes: float) -> bool:
-        return store.hold("tick", holder, now=make.now + minutes * MINUTE, ttl=2 * MINUTE)
+        return store.take_lease("tick", holder, now=make.now + minutes * MINUTE, ttl=2 * MINUTE)
 
     assert [True, False, True, False, True, False] == [
         hold("a", 0),
@@ -169,5 +169,5 @@ def test_lease(store: Store, make: Make) -> None:
 
 def test_leases_by_name(store: Store, make: Make) -> None:
     """Leases of different names have nothing to do with each other."""
-    assert store.hold("rollup", "a", now=make.now, ttl=MINUTE)
-    assert store.hold("detect", "b", now=make.now, ttl=MINUTE)
+    assert store.take_lease("rollup", "a", now=make.now, ttl=MINUTE)
+    assert store.take_lease("detect", "b", now=make.now, ttl=MINUTE)

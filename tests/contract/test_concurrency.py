@@ -43,17 +43,17 @@ def at_once(threads: int, call: Callable[[int], object]) -> list:
 
 def test_calls_are_never_split(store: Store, make: Make) -> None:
     """Eight workers claiming calls at once get every call whole, and none of them twice."""
-    together = {"q1": "answer", "q2": "answer", "q3": "answer"}
+    call_of = {"q1": "answer", "q2": "answer", "q3": "answer"}
     turns = [make.turn() for _ in range(60)]
     make.assembled(store, *turns)
     store.record_samplings(
-        [make.sampling(turn, *(make.job(turn, f"m{rubric_id}", rubric_id) for rubric_id in together)) for turn in turns]
+        [make.sampling(turn, *(make.job(turn, f"m{rubric_id}", rubric_id) for rubric_id in call_of)) for turn in turns]
     )
 
     def claim_all(_: int) -> list[list[str]]:
         calls: list[list[str]] = []
         while store.backlog().jobs and len(calls) < 200:
-            got = store.claim(now=make.now, lease=MINUTE, limit=1, together=together)
+            got = store.claim(now=make.now, lease=MINUTE, limit=1, call_of=call_of)
             calls.append([job.turn_id for job in got])
             if not got and len(calls) > 20 and not any(calls[-20:]):
                 break
@@ -143,7 +143,9 @@ def test_rollups_while_judging(store: Store, make: Make) -> None:
 
 def test_one_lease(store: Store, make: Make) -> None:
     """Of sixteen that reach for a lease at once, one gets it."""
-    assert [True] == [got for got in at_once(16, lambda n: store.hold("tick", f"{n}", now=make.now, ttl=HOUR)) if got]
+    assert [True] == [
+        got for got in at_once(16, lambda n: store.take_lease("tick", f"{n}", now=make.now, ttl=HOUR)) if got
+    ]
 
 
 @pytest.mark.parametrize("kind", ["postgresql"], indirect=True)

@@ -187,10 +187,10 @@ def test_nothing_of_the_row_is_told(store: Store, make: Make) -> None:
     impossible = make.verdict(make.job(turn, "relevance", probability=float("nan")))
     with pytest.raises(StoreUnavailable) as caught:
         store.finish([impossible, make.verdict(job)])
-    told = "".join(traceback.format_exception(caught.value))
-    assert "finishing jobs" in told
-    assert "judge-2026-01" not in told
-    assert turn.turn_id not in told
+    printed = "".join(traceback.format_exception(caught.value))
+    assert "finishing jobs" in printed
+    assert "judge-2026-01" not in printed
+    assert turn.turn_id not in printed
     assert store.outcomes(turn.turn_id) == ()
 
 

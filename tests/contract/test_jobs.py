@@ -132,7 +132,7 @@ def test_claim_by_rubric(store: Store, make: Make) -> None:
     assert [turn.turn_id for turn in turns[:3]] == [job.turn_id for job in oldest]
 
 
-TOGETHER = {"q1": "answer", "q2": "answer", "q3": "answer", "g1": "documents"}
+CALL_OF = {"q1": "answer", "q2": "answer", "q3": "answer", "g1": "documents"}
 
 
 def sampled_calls(store: Store, make: Make, turns: int) -> list[str]:
@@ -140,7 +140,7 @@ def sampled_calls(store: Store, make: Make, turns: int) -> list[str]:
     made = [make.turn() for _ in range(turns)]
     make.assembled(store, *made)
     for number, turn in enumerate(made):
-        jobs = [make.job(turn, f"metric of {rubric_id}", rubric_id) for rubric_id in TOGETHER]
+        jobs = [make.job(turn, f"metric of {rubric_id}", rubric_id) for rubric_id in CALL_OF]
         store.record_samplings([replace(make.sampling(turn, *jobs), decided_at=make.now + number * MINUTE)])
     return [turn.turn_id for turn in made]
 
@@ -149,7 +149,7 @@ def test_claim_calls(store: Store, make: Make) -> None:
     """Jobs of one turn and call are claimed together, oldest first, and the limit counts calls."""
     turns = sampled_calls(store, make, 3)
     later = make.now + HOUR
-    claimed = [store.claim(now=later, lease=HOUR, limit=2, together=TOGETHER) for _ in range(4)]
+    claimed = [store.claim(now=later, lease=HOUR, limit=2, call_of=CALL_OF) for _ in range(4)]
     assert [[(turn, rubric_id) for rubric_id in ("g1", "q1", "q2", "q3")] for turn in turns] + [[]] == [
         [(job.turn_id, job.rubric_id) for job in jobs] for jobs in claimed
     ]
@@ -159,13 +159,13 @@ def test_claim_one_call(store: Store, make: Make) -> None:
     """A claim of one call takes all of its jobs that are due, and no other rubric's."""
     sampled_calls(store, make, 1)
     store.claim(now=make.now, lease=HOUR, limit=1, rubric_ids=("q2",))
-    only = {rubric_id: call for rubric_id, call in TOGETHER.items() if call == "answer"}
-    claimed = store.claim(now=make.now, lease=MINUTE, limit=1, together=only)
+    only = {rubric_id: call for rubric_id, call in CALL_OF.items() if call == "answer"}
+    claimed = store.claim(now=make.now, lease=MINUTE, limit=1, call_of=only)
     assert ["q1", "q3"] == [job.rubric_id for job in claimed]
-    assert store.claim(now=make.now, lease=HOUR, limit=5, together=only) == ()
-    again = store.claim(now=make.now + HOUR, lease=MINUTE, limit=1, together=only)
+    assert store.claim(now=make.now, lease=HOUR, limit=5, call_of=only) == ()
+    again = store.claim(now=make.now + HOUR, lease=MINUTE, limit=1, call_of=only)
     assert [("q1", 2), ("q2", 2), ("q3", 2)] == [(job.rubric_id, job.attempt) for job in again]
-    assert store.claim(now=make.now, lease=HOUR, limit=1, together={}) == ()
+    assert store.claim(now=make.now, lease=HOUR, limit=1, call_of={}) == ()
 
 
 def test_verdict_reads_back(store: Store, make: Make) -> None:

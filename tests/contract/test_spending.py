@@ -22,7 +22,7 @@ SPEND = Spend(usd=0.25, calls=3, input_tokens=1000, output_tokens=10)
 
 def twins(store: Store, jobs: Sequence[Job]) -> Mapping[Job, Verdict]:
     """What is known that would do for the jobs."""
-    return store.about(jobs)[1]
+    return store.judging_inputs(jobs)[1]
 
 
 def test_written_twice(store: Store) -> None:
@@ -70,6 +70,6 @@ def test_turns_of_jobs(store: Store, make: Make) -> None:
     """The turns of jobs come by id, with their text; those that are gone are left out."""
     turns = [make.turn(), make.turn(query="Another question?")]
     jobs = make.sampled(store, *turns)
-    found, _ = store.about([*jobs, replace(jobs[0], turn_id="0" * 32)])
+    found, _ = store.judging_inputs([*jobs, replace(jobs[0], turn_id="0" * 32)])
     assert found == {turn.turn_id: turn for turn in turns}
-    assert store.about([]) == ({}, {})
+    assert store.judging_inputs([]) == ({}, {})

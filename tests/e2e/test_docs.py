@@ -88,17 +88,17 @@ YAML = tuple(block for page in PAGES for block in blocks(page) if block.language
 @pytest.mark.parametrize("page", PAGES_WITH_COMMANDS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_work(page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every command of the page ends with status 0, in order, in a folder that begins empty."""
-    told: list[str] = []
+    notes: list[str] = []
     for block in blocks(page):
         if block.language not in SHELLS:
             continue
         if block.mark:
-            told.append(f"{block}: not run: {block.mark}")
+            notes.append(f"{block}: not run: {block.mark}")
             continue
         for command in block.commands():
             run(block, command, tmp_path)
     with capsys.disabled():
-        sys.stdout.write("".join(f"\n  {line}" for line in told))
+        sys.stdout.write("".join(f"\n  {line}" for line in notes))
 
 
 def run(block: Block, command: str, folder: Path) -> None:

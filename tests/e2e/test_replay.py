@@ -190,9 +190,9 @@ def test_bad_among_good(empty: Command, golden: Path) -> None:
     (folder / "notes.txt").write_text("not telemetry")
     done = empty.ok("replay", folder, "--store", STORE)
     assert 14 == len(empty.ok("turns", "--store", STORE, "--format", "jsonl").lines)
-    told = done.err.splitlines()
-    assert ["000.traces.pb", "003.traces.json", "004.traces.pb.gz"] == [line.split(":")[0] for line in told[:-1]]
-    assert told[-1].endswith("3 left out; 14 turns are new, 7 judged")
+    lines = done.err.splitlines()
+    assert ["000.traces.pb", "003.traces.json", "004.traces.pb.gz"] == [line.split(":")[0] for line in lines[:-1]]
+    assert lines[-1].endswith("3 left out; 14 turns are new, 7 judged")
     assert "canary" not in done.err
 
 
@@ -218,8 +218,8 @@ def test_hostile_text_stays_text(rag_monitor: Command) -> None:
     assert "[bold]what[/b]" in table
     assert "[/app]" in table
     (turn,) = rag_monitor.ok("turns", "--store", STORE, "--format", "jsonl").lines
-    told = table + rag_monitor.ok("explain", turn["turn_id"], "--store", STORE).out
-    assert [] == [c for c in told if c in "\x1b\x07\u202e"]
+    printed = table + rag_monitor.ok("explain", turn["turn_id"], "--store", STORE).out
+    assert [] == [c for c in printed if c in "\x1b\x07\u202e"]
     assert hostile["question"] == turn["query"]
 
 

@@ -269,11 +269,11 @@ def test_kill_at_any_moment_loses_nothing(rag_monitor: Command, quick: Path, sta
     turns = list(store.turns())
     assert len({trace_id for trace_id, _ in load.made}) == len(turns)
     found = Counter(_account(store, turn) for turn in turns)
-    told: Counter[str] = Counter()
+    counted: Counter[str] = Counter()
     for rollup in store.rollups():
-        told.update({"scored": rollup.sums.n, "pending": rollup.sums.pending}, **rollup.unscored)
-        told["turns"] += rollup.sums.turns
-    assert found + Counter(turns=len(turns)) == +told
+        counted.update({"scored": rollup.sums.n, "pending": rollup.sums.pending}, **rollup.unscored)
+        counted["turns"] += rollup.sums.turns
+    assert found + Counter(turns=len(turns)) == +counted
     assert {"scored", "pending"} >= found.keys()
     assert found["scored"]
     store.close()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("sample: {rate: 2}", "rag-monitor: wrong.yaml: sample.rate: Input should be less than or equal to 1\n"),
         (
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
         ),
     ],
 )
-def test_wrong_settings_end_the_start(rag_monitor: Command, text: str, told: str) -> None:
+def test_wrong_settings_end_the_start(rag_monitor: Command, text: str, message: str) -> None:
     """A mistake in the file is status 2 and one line, with the file and the key, and nothing else on either stream."""
     rag_monitor.write("wrong.yaml", f"{text}\n")
     done = rag_monitor("run", "-c", "wrong.yaml")
-    assert (2, "", told) == (done.status, done.out, done.err)
+    assert (2, "", message) == (done.status, done.out, done.err)
 
 
 def test_taken_port_ends_the_start(rag_monitor: Command, quick: Path, start: Start) -> None:
@@ -70,9 +70,9 @@ def test_secrets_are_in_no_output(rag_monitor: Command) -> None:
         grafana: {url: "http://127.0.0.1:9", token: canary-grafana, timeout: 2s}
         """,
     )
-    told = [rag_monitor(verb, "-c", "secrets.yaml") for verb in ("check", "run", "turns")]
+    runs = [rag_monitor(verb, "-c", "secrets.yaml") for verb in ("check", "run", "turns")]
     for text in ("judge: {kind: canary-kind}", "judge: {api_key: [canary-list]}", "channels: canary-channels"):
         rag_monitor.write("wrong.yaml", text)
-        told.append(rag_monitor("run", "-c", "wrong.yaml"))
-    assert all(done.status for done in told)
-    assert [] == [done for done in told if "canary" in done.out + done.err]
+        runs.append(rag_monitor("run", "-c", "wrong.yaml"))
+    assert all(done.status for done in runs)
+    assert [] == [done for done in runs if "canary" in done.out + done.err]

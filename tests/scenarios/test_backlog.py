@@ -72,8 +72,8 @@ def detections(running: Monitor) -> int:
     return int(found[1]) if found else 0
 
 
-@pytest.mark.parametrize(("horizon", "told"), [("7d", True), ("1h", False)])
-def test_k08_old_windows(monitor: StartMonitor, tmp_path: Path, *, horizon: str, told: bool) -> None:
+@pytest.mark.parametrize(("horizon", "alerted"), [("7d", True), ("1h", False)])
+def test_k08_old_windows(monitor: StartMonitor, tmp_path: Path, *, horizon: str, alerted: bool) -> None:
     """Trends show the backlog when it happened; whether people are woken by it is for the horizon to say."""
     now, url, inbox = datetime.now(UTC), f"sqlite:///{tmp_path / 'monitor.db'}", tmp_path / "inbox"
     inbox.mkdir()
@@ -103,7 +103,7 @@ def test_k08_old_windows(monitor: StartMonitor, tmp_path: Path, *, horizon: str,
         looked = detections(running)
         wait_until(lambda: detections(running) >= looked + 2, "the detector to have seen all", seconds=30)
         alerts = [alert for alert in store.alerts() if not alert.regression.series.slice]
-        assert told == bool(alerts)
+        assert alerted == bool(alerts)
         assert all(now - 12 * HOUR < alert.regression.began_at < now - 5 * HOUR for alert in alerts)
     finally:
         store.close()

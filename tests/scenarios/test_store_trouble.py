@@ -176,17 +176,17 @@ print(of_disk(disk / "monitor.db"))
 
 
 @pytest.mark.parametrize(
-    ("options", "ballast", "told"),
+    ("options", "ballast", "reason"),
     [("rw", 0, "None"), ("rw", 2**20, "storage_full"), ("ro", 0, "read_only"), ("rw,nr_inodes=1", 0, "storage_full")],
 )
-def test_what_the_disk_tells(unshare: str, tmp_path: Path, options: str, ballast: int, told: str) -> None:
+def test_what_the_disk_tells(unshare: str, tmp_path: Path, options: str, ballast: int, reason: str) -> None:
     """What SQLite calls an I/O error is told as a full or read-only disk where it is one.
 
     No disk becomes read-only under a file that is open for writing but by a failure, so only the disk is asked here.
     """
     within = on_small_disk(unshare, tmp_path, mebibytes=1, options=options)
     command = [*within, sys.executable, "-c", DISK, tmp_path, str(ballast)]
-    assert f"{told}\n" == subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert f"{reason}\n" == subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def test_store_answers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "message"),
     [
         ("sqlite:///{folder}/nowhere/shop.db", "store.url: no folder {folder}/nowhere"),
         ("sqlite:///{folder}/old.db", "checking the store: {folder}/old.db: schema missing, needed "),
@@ -56,12 +56,12 @@ def test_store_answers(tmp_path: Path) -> None:
         ("postgresql://u:s3cr3t@127.0.0.1:9/shop", "127.0.0.1/shop"),
     ],
 )
-def test_unusable_store_is_told(tmp_path: Path, url: str, told: str) -> None:
+def test_unusable_store_is_told(tmp_path: Path, url: str, message: str) -> None:
     """A store that cannot be used says why, without its password."""
     (tmp_path / "old.db").touch()
     found = checked(store={"url": url.format(folder=tmp_path)})["store"]
     assert not found.ok
-    assert told.format(folder=tmp_path) in found.message
+    assert message.format(folder=tmp_path) in found.message
     assert "s3cr3t" not in found.message
 
 
@@ -112,8 +112,8 @@ def test_metrics_that_need_a_judge(tmp_path: Path) -> None:
     names = ["groundedness", "precision_at_5", "f1"]
     found = checked(store=store(tmp_path / "shop.db"), metrics=names)["metrics"]
     measured = "groundedness_proxy, precision_at_5, f1"
-    told = f"{measured}; without a judge model (judge.kind: openai) not measured: groundedness"
-    assert Checked(part="metrics", ok=True, message=told) == found
+    message = f"{measured}; without a judge model (judge.kind: openai) not measured: groundedness"
+    assert Checked(part="metrics", ok=True, message=message) == found
     assert "f1" == checked(store=store(tmp_path / "shop.db"), metrics=["f1"])["metrics"].message.split(", ")[-1]
     assert not checked(store=store(tmp_path / "shop.db"), metrics=["groundednes"])["metrics"].ok
 

@@ -86,37 +86,37 @@ FOUND = Demonstration(
 
 def test_estimate_stands_beside_the_truth() -> None:
     """Both periods name estimate, interval and truth, and how many turns the truth is about."""
-    told = lines(FOUND)
-    assert "Judged 310 of 700 turns for groundedness_proxy (a lexical proxy, not a model's judgement)." == told[0]
-    assert told[1].startswith("Before the release: 6.00 % defects (95 % interval 2.00 % to 10.0 %); ")
-    assert "the truth is 5.00 % of 360 answers" in told[1]
-    assert "(40 other turns: " in told[1]
-    assert "the truth is 30.0 % of 250 answers" in told[2]
+    report = lines(FOUND)
+    assert "Judged 310 of 700 turns for groundedness_proxy (a lexical proxy, not a model's judgement)." == report[0]
+    assert report[1].startswith("Before the release: 6.00 % defects (95 % interval 2.00 % to 10.0 %); ")
+    assert "the truth is 5.00 % of 360 answers" in report[1]
+    assert "(40 other turns: " in report[1]
+    assert "the truth is 30.0 % of 250 answers" in report[2]
 
 
 def test_alert_is_told_with_its_delay() -> None:
     """Release, onset and alert are in order, with the hours between."""
-    told = "\n".join(lines(FOUND))
-    assert "Release 2.0.0 went out 7 Mar 2026 00:00 UTC.\nThe regression began 7 Mar 2026 02:00 UTC.\n" in told
-    assert "The alert fired 7 Mar 2026 06:00 UTC, 6 h after the release.\n" in told
-    assert "A promise." in told
+    report = "\n".join(lines(FOUND))
+    assert "Release 2.0.0 went out 7 Mar 2026 00:00 UTC.\nThe regression began 7 Mar 2026 02:00 UTC.\n" in report
+    assert "The alert fired 7 Mar 2026 06:00 UTC, 6 h after the release.\n" in report
+    assert "A promise." in report
 
 
 def test_false_alarm_is_told_as_one() -> None:
     """An alert before the release is said to be before it."""
     early = alert()
     regression = replace(early.regression, detected_at=RELEASED - timedelta(hours=5))
-    told = lines(replace(FOUND, alerts=(replace(early, regression=regression),)))
-    assert any("5 h before the release" in line for line in told)
+    report = lines(replace(FOUND, alerts=(replace(early, regression=regression),)))
+    assert any("5 h before the release" in line for line in report)
 
 
 def test_nothing_found_is_told() -> None:
     """Without an alert, a verdict or a bad turn the report says so."""
     nothing = Period(turns=0, applicable=0, estimate=None, true_defects=0)
-    told = lines(replace(FOUND, alerts=(), worst=(), before=nothing, after=nothing, rollups=(), judged=0))
-    assert "No alert fired." in told
-    assert "  none was called a defect" in told
-    assert told[1].startswith("Before the release: no turn judged; the truth is 0.000 % of 0 answers")
+    report = lines(replace(FOUND, alerts=(), worst=(), before=nothing, after=nothing, rollups=(), judged=0))
+    assert "No alert fired." in report
+    assert "  none was called a defect" in report
+    assert report[1].startswith("Before the release: no turn judged; the truth is 0.000 % of 0 answers")
     assert "<p>No turn was judged.</p>" in page(replace(FOUND, rollups=()))
 
 
@@ -133,14 +133,14 @@ def test_cost_is_told_as_what_it_is() -> None:
 
 def test_page_is_well_formed_and_escaped() -> None:
     """Texts of users are no markup; the picture has estimate, truth, release and alert."""
-    told = page(FOUND)
-    svg = re.search(r"<svg.*</svg>", told, re.DOTALL)
+    html = page(FOUND)
+    svg = re.search(r"<svg.*</svg>", html, re.DOTALL)
     assert svg
     picture = ET.fromstring(svg[0])  # noqa: S314 -- our own
     text = " ".join(picture.itertext())
     assert all(word in text for word in ("release 2.0.0", "alert fired", "regression began"))
-    assert "<b>" not in told
-    assert told.startswith('<!doctype html><html lang="en">')
+    assert "<b>" not in html
+    assert html.startswith('<!doctype html><html lang="en">')
 
 
 def test_covered_is_inclusive() -> None:

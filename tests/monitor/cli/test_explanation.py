@@ -81,11 +81,11 @@ def test_json_is_one_line_with_fixed_keys(store: SqlStore) -> None:
 
 def test_text_tells_why_there_is_no_score(store: SqlStore) -> None:
     """A turn that was not drawn, one without an answer and one that was judged say so."""
-    told = [as_text(explanation_of(turn.turn_id, store)) for turn in store.turns()]
-    assert any("not drawn: nobody judges it" in text for text in told)
-    assert any("no score: no_response" in text for text in told)
-    assert any(", a defect: " in text for text in told)
-    assert all("(root of the turn)" in text for text in told)
+    texts = [as_text(explanation_of(turn.turn_id, store)) for turn in store.turns()]
+    assert any("not drawn: nobody judges it" in text for text in texts)
+    assert any("no score: no_response" in text for text in texts)
+    assert any(", a defect: " in text for text in texts)
+    assert all("(root of the turn)" in text for text in texts)
 
 
 def test_text_of_many_lines_stays_under_its_title(store: SqlStore) -> None:
@@ -102,10 +102,10 @@ def test_beginning_of_an_id_is_enough(store: SqlStore) -> None:
     assert turn == explanation_of(turn.turn_id[:12], store).turn
 
 
-@pytest.mark.parametrize(("turn_id", "told"), [("zzz", "no turn has the id 'zzz'"), ("", "no turn has the id ''")])
-def test_unknown_turn_is_refused(store: SqlStore, turn_id: str, told: str) -> None:
+@pytest.mark.parametrize(("turn_id", "message"), [("zzz", "no turn has the id 'zzz'"), ("", "no turn has the id ''")])
+def test_unknown_turn_is_refused(store: SqlStore, turn_id: str, message: str) -> None:
     """An id that names none is an error that says where ids are."""
-    with pytest.raises(Rejected, match=told):
+    with pytest.raises(Rejected, match=message):
         explanation_of(turn_id, store)
 
 
@@ -140,10 +140,10 @@ def test_names_break_no_line(store: SqlStore) -> None:
     long = "word " * 10_000 + "end"
     turn = replace(found.turn, app=odd, release=odd, model=odd, response=long)
     spans = tuple(replace(span, name=odd, scope=odd) for span in found.spans)
-    told = as_text(replace(found, turn=turn, spans=spans)).splitlines()
-    assert f"  response: {long}" in told
-    assert all(line.isprintable() for line in told)
-    head = [line for line in told if line.lstrip().startswith(("a", "app:", "release:", "model:"))]
+    printed = as_text(replace(found, turn=turn, spans=spans)).splitlines()
+    assert f"  response: {long}" in printed
+    assert all(line.isprintable() for line in printed)
+    head = [line for line in printed if line.lstrip().startswith(("a", "app:", "release:", "model:"))]
     assert len(spans) + 3 == len(head)
     assert max(map(len, head)) < 300
     assert odd == json.loads(as_json(replace(found, turn=turn)))["turn"]["app"]

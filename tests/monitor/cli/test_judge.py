@@ -197,11 +197,11 @@ def test_cost(run: Run, server: JudgeServer, tmp_path: Path) -> None:
         expected = (0.15 * part["input_tokens_per_turn"] + 0.60 * part["output_tokens_per_turn"]) / 1000
         assert pytest.approx(expected, rel=0.01) == part["usd_per_thousand_turns"]
         assert pytest.approx(part["usd_per_thousand_turns"] / 10, rel=0.01) == part["usd_per_day"]
-    told = run("judge", "cost").output
-    assert "700 turns since " in told
+    printed = run("judge", "cost").output
+    assert "700 turns since " in printed
     whole = sum(part["usd_per_thousand_turns"] for part in parts) * 0.7
-    assert f"predicted: ${whole:.2f} for these" in told
-    assert "spent: $1.50 today, $1.50 this month" in told
+    assert f"predicted: ${whole:.2f} for these" in printed
+    assert "spent: $1.50 today, $1.50 this month" in printed
     assert [] == server.asked
 
 

@@ -68,7 +68,7 @@ def test_every_verb_explains_itself(call: Call, verb: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("sample: {rate: 2}", "wrong.yaml: sample.rate: Input should be less than or equal to 1"),
         ("sampel: {rate: 1}", "wrong.yaml: sampel: unknown key; did you mean 'sample'?"),
@@ -89,18 +89,18 @@ def test_every_verb_explains_itself(call: Call, verb: str) -> None:
         ("judge: {kind: openai, api_key: k}\nmetrics: [tone]", "wrong.yaml: metrics"),
     ],
 )
-def test_wrong_settings_are_told_with_file_and_key(call: Call, tmp_path: Path, text: str, told: str) -> None:
+def test_wrong_settings_are_told_with_file_and_key(call: Call, tmp_path: Path, text: str, message: str) -> None:
     """A mistake in the file ends `run` with status 2 and a line that says where it is."""
     (tmp_path / "wrong.yaml").write_text(f"{text}\n")
     done = call("run", "-c", "wrong.yaml")
     assert (2, "") == (done.status, done.out)
-    assert done.err.startswith(f"rag-monitor: {told}")
+    assert done.err.startswith(f"rag-monitor: {message}")
     assert "s3cr3t" not in done.err
     assert 1 == len(done.err.splitlines())
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("turns", "--frobnicate"), "No such option '--frobnicate'"),
         (("frobnicate",), "No such command 'frobnicate'"),
@@ -113,12 +113,12 @@ def test_wrong_settings_are_told_with_file_and_key(call: Call, tmp_path: Path, t
         (("replay",), "Missing argument 'PATH'"),
     ],
 )
-def test_wrong_usage_is_told(call: Call, arguments: tuple[str, ...], told: str) -> None:
+def test_wrong_usage_is_told(call: Call, arguments: tuple[str, ...], message: str) -> None:
     """A mistake on the command line ends with status 2 and says what is wrong."""
     call("migrate")
     done = call(*arguments)
     assert (2, "") == (done.status, done.out)
-    assert told in done.err
+    assert message in done.err
 
 
 @pytest.mark.parametrize("verb", ["turns", "trends", "alerts", "explain"])

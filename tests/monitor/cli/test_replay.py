@@ -86,7 +86,9 @@ def test_bad_lines_among_good(tmp_path: Path) -> None:
     done = replayed(tmp_path, path)
     assert 2 == done.records
     assert 2 == sum(done.bad.values())
-    assert ["chats.jsonl.gz:2", "chats.jsonl.gz:5"] == [told.rpartition(": ")[0][:16] for told in done.complaints]
+    assert ["chats.jsonl.gz:2", "chats.jsonl.gz:5"] == [
+        complaint.rpartition(": ")[0][:16] for complaint in done.complaints
+    ]
     assert "secret" not in str(done.complaints)
 
 

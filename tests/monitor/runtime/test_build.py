@@ -79,7 +79,7 @@ def test_metric_measured_twice(names: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize("judged", [True, False])
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("groundednes", r"no metric or prompt file 'groundednes'; did you mean 'groundedness'\?"),
         ("cohernce", r"no metric or prompt file 'cohernce'; did you mean 'coherence'\?"),
@@ -89,9 +89,9 @@ def test_metric_measured_twice(names: tuple[str, str]) -> None:
         ("./nofile.md", r"nofile\.md: cannot read the prompt: No such file"),
     ],
 )
-def test_no_such_metric(name: str, told: str, *, judged: bool) -> None:
+def test_no_such_metric(name: str, message: str, *, judged: bool) -> None:
     """What does not exist is refused with a judge and without, and the nearest or all that exist are named."""
-    with pytest.raises(ConfigError, match=rf"^metrics\[1\]: {told}"):
+    with pytest.raises(ConfigError, match=rf"^metrics\[1\]: {message}"):
         _measured("f1", name, judged=judged)
 
 
@@ -103,7 +103,7 @@ def test_proxy_named(*, judged: bool) -> None:
 
 @pytest.mark.parametrize("where", ["judge", "judge.fallback"])
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "message"),
     [
         ("http://u:PW@127.0.0.1/v1", "an address with a user or password in it; give the key as api_key or "),
         ("u:PW@127.0.0.1/v1", "an address with a user or password in it; "),
@@ -114,10 +114,10 @@ def test_proxy_named(*, judged: bool) -> None:
         ("http://h:PW/v1", "expected http:// or https://"),
     ],
 )
-def test_wrong_address(where: str, url: str, told: str) -> None:
+def test_wrong_address(where: str, url: str, message: str) -> None:
     """An address that no judge can be asked at is refused with its key and what is allowed, and is not repeated."""
     tree: dict[str, object] = {"base_url": url} if where == "judge" else {"fallback": {"base_url": url}}
     with pytest.raises(ConfigError) as caught:
         validate(Settings, {"judge": {"kind": "openai", **tree}}, where="shop.yaml")
-    assert str(caught.value).startswith(f"shop.yaml: {where}.base_url: {told}")
+    assert str(caught.value).startswith(f"shop.yaml: {where}.base_url: {message}")
     assert "PW" not in str(caught.value)

@@ -18,7 +18,7 @@ class Lease:
         self.granted = granted
         self.asked: list[timedelta] = []
 
-    def hold(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
+    def take_lease(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
         """Return what was set."""
         assert (name, bool(holder), now.tzinfo) == ("schedule", True, UTC)
         self.asked.append(ttl)
@@ -100,9 +100,9 @@ def test_without_the_lease_nothing_runs() -> None:
         asked = asyncio.Event()
 
         class Refused(Lease):
-            def hold(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
+            def take_lease(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
                 loop.call_soon_threadsafe(asked.set)
-                return super().hold(name, holder, now=now, ttl=ttl)
+                return super().take_lease(name, holder, now=now, ttl=ttl)
 
         async def never(_: datetime) -> int:
             raise AssertionError("ran without the lease")
@@ -170,11 +170,11 @@ def test_a_lasting_failure_is_told_once(caplog: pytest.LogCaptureFixture) -> Non
 
     with caplog.at_level(logging.INFO, logger="monitor.runtime.schedule"):
         asyncio.run(scenario())
-    told = [r.getMessage() for r in caplog.records if "tick:" in r.getMessage()]
-    assert "failing tick: locked: attempt 1" == told[0]
-    assert told[1].startswith("failing tick: ValueError: at ")
-    assert "failing tick: works again" == told[2]
-    assert 3 == len(told)
+    messages = [r.getMessage() for r in caplog.records if "tick:" in r.getMessage()]
+    assert "failing tick: locked: attempt 1" == messages[0]
+    assert messages[1].startswith("failing tick: ValueError: at ")
+    assert "failing tick: works again" == messages[2]
+    assert 3 == len(messages)
     assert "what a user wrote" not in caplog.text
 
 

@@ -106,10 +106,10 @@ def test_store_in_trouble_is_a_problem(caplog: pytest.LogCaptureFixture) -> None
 
     with caplog.at_level(logging.WARNING):
         problems, found = asyncio.run(work())
-    told = "locked: another process holds the database's lock"
-    assert {"store": told} == problems
+    reason = "locked: another process holds the database's lock"
+    assert {"store": reason} == problems
     assert 1 == found["problem", 'part="store"']
-    assert [f"store: {told}"] == [record.getMessage() for record in caplog.records]
+    assert [f"store: {reason}"] == [record.getMessage() for record in caplog.records]
 
 
 def test_no_sdk_warning_at_a_scrape(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -184,8 +184,8 @@ def test_whole_monitor_exports_what_it_promises(tmp_path: Path) -> None:
         async with app.running(settings(tmp_path)) as monitor:
             return await page(monitor.web, "/metrics")
 
-    told = asyncio.run(work())
+    exported = asyncio.run(work())
     for name in ("waiting", "received_total", "judge_cost_usd_total", "intake_pending_bytes"):
-        assert f"\nrag_monitor_{name}" in told
-    types = re.findall(r"^# TYPE (\S+)", told, re.MULTILINE)
+        assert f"\nrag_monitor_{name}" in exported
+    types = re.findall(r"^# TYPE (\S+)", exported, re.MULTILINE)
     assert sorted(set(types)) == sorted(types)

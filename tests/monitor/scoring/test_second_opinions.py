@@ -192,7 +192,7 @@ def test_anchors_of_a_process_that_died(store: SqlStore, server: JudgeServer) ->
     store.meet(met, now=NOW)
     store.meet(replace(met, model="judge-1-new"), now=NOW + timedelta(seconds=1))
     # It was killed in the middle: eight anchors are left of twenty, and its lease still holds.
-    store.hold("anchors", "the dead one", now=NOW, ttl=timedelta(minutes=5))
+    store.take_lease("anchors", "the dead one", now=NOW, ttl=timedelta(minutes=5))
     first = [o for n in range(12) for o in store.outcomes(f"turn-{n}") if isinstance(o, Verdict)]
     store.record_second_opinions(
         [

@@ -6,7 +6,7 @@ from monitor.settings.nearest import suggestion
 
 
 @pytest.mark.parametrize(
-    ("name", "known", "told"),
+    ("name", "known", "ending"),
     [
         ("groundednes", ("safety", "groundedness"), "; did you mean 'groundedness'?"),
         ("Rate", ("salt", "rate"), "; did you mean 'rate'?"),
@@ -14,6 +14,6 @@ from monitor.settings.nearest import suggestion
         ("zzz", (), "; known: none"),
     ],
 )
-def test_meant(name: str, known: tuple[str, ...], told: str) -> None:
+def test_suggestion(name: str, known: tuple[str, ...], ending: str) -> None:
     """A slip finds its name; where nothing is near, all are listed."""
-    assert told == suggestion(name, known)
+    assert ending == suggestion(name, known)

@@ -61,7 +61,7 @@ def test_override_by_variable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("store: {urll: x}", "store.urll"),
         ("sample: {rate: 2}", "sample.rate"),
@@ -72,11 +72,11 @@ def test_override_by_variable(tmp_path: Path) -> None:
         ("store: {url: [", "not YAML"),
     ],
 )
-def test_wrong_keys_and_values_are_named(tmp_path: Path, text: str, told: str) -> None:
+def test_wrong_keys_and_values_are_named(tmp_path: Path, text: str, message: str) -> None:
     """Every problem is one line with the file and the key path."""
     with pytest.raises(ConfigError) as caught:
         load(write(tmp_path, text), {})
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "rag-monitor.yaml" in str(caught.value)
 
 
@@ -134,7 +134,7 @@ def test_empty_override_is_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("sampel: {rate: 1}", "sampel: unknown key; did you mean 'sample'?"),
         ("store: {frobnicate: 1}", "store.frobnicate: unknown key; known: url"),
@@ -151,9 +151,9 @@ def test_empty_override_is_text() -> None:
         ("alert: {hold: 5}", 'alert.hold: expected a number with a unit: "250ms", "15s", "5m", "2h" or "7d"'),
     ],
 )
-def test_problem_in_words(tmp_path: Path, text: str, told: str) -> None:
+def test_problem_in_words(tmp_path: Path, text: str, message: str) -> None:
     """A problem says what is allowed in the file's own terms, and names the keys that exist."""
     path = write(tmp_path, text)
     with pytest.raises(ConfigError) as caught:
         load(path, {})
-    assert f"{path}: {told}" == str(caught.value)
+    assert f"{path}: {message}" == str(caught.value)

@@ -54,7 +54,7 @@ def post(shared: Path, store: SqlStore, dialects: tuple[Dialect, ...]) -> Post:
 REFUND = ("When is a refund paid?", "Within 14 days.", ["kb-1", "kb-2"])
 
 
-def told(turn: Turn) -> tuple[str | None, str | None, list[str | None]]:
+def texts_of(turn: Turn) -> tuple[str | None, str | None, list[str | None]]:
     """Query, response and the ids of citations."""
     return turn.query, turn.response, [citation.id for citation in turn.citations or ()]
 
@@ -62,7 +62,7 @@ def told(turn: Turn) -> tuple[str | None, str | None, list[str | None]]:
 def test_t01_root_span_missing(post: Post) -> None:
     """Orphans become one turn, flagged."""
     (turn,) = post("T01-A.json")
-    assert (REFUND, True) == (told(turn), "root_missing" in turn.flags)
+    assert (REFUND, True) == (texts_of(turn), "root_missing" in turn.flags)
 
 
 def test_t02_scored_before_complete(post: Post) -> None:
@@ -75,14 +75,14 @@ def test_t02_scored_before_complete(post: Post) -> None:
         early.error,
         waiting,
         late.turn_id,
-        told(late),
+        texts_of(late),
     )
 
 
 def test_t03_duplicate_spans(post: Post) -> None:
     """The same batch three times, once in reverse, is one turn with each citation once."""
     (turn,) = post("T03-A.1.json", "T03-A.2.json", "T03-A.3.json")
-    assert REFUND == told(turn)
+    assert REFUND == texts_of(turn)
 
 
 def test_t04_fallback_calls(post: Post) -> None:
@@ -125,7 +125,7 @@ def test_t10_retriever_documents(post: Post) -> None:
     """Documents stand in numeric order over a hole, and broken metadata is flagged."""
     (turn,) = post("T10-A.json")
     ids = [f"d{i}" for i in (*range(11), 12)]
-    assert (ids, 1.0, True) == (told(turn)[2], turn.citations[0].score, "metadata_unread" in turn.flags)
+    assert (ids, 1.0, True) == (texts_of(turn)[2], turn.citations[0].score, "metadata_unread" in turn.flags)
 
 
 def test_t11_rerankers(post: Post) -> None:
@@ -147,7 +147,7 @@ def test_t12_cut_prompt(post: Post) -> None:
 def test_t13_many_turns_in_one_trace(post: Post) -> None:
     """Three turns in order, each with its own citation, all of the root's session."""
     assert [(f"Q{i}?", f"A{i}.", [f"k{i}"], "s-13") for i in range(3)] == [
-        (*told(turn), turn.session_id) for turn in post("T13-A.json")
+        (*texts_of(turn), turn.session_id) for turn in post("T13-A.json")
     ]
 
 
@@ -155,7 +155,7 @@ def test_t14_clock_skew(post: Post) -> None:
     """One turn, dated by its root, with a sane duration, flagged."""
     (turn,) = post("T14-A.json")
     assert (REFUND, BEGAN, timedelta(seconds=1), True) == (
-        told(turn),
+        texts_of(turn),
         turn.started_at,
         turn.latency,
         "clock_skew" in turn.flags,
@@ -217,7 +217,7 @@ def test_odd_values_on_the_wire(post: Post, payload: str, expected: tuple[int | 
     (turn,) = post(payload)
     flag = expected[2]
     assert (REFUND, *expected[:2], True) == (
-        told(turn),
+        texts_of(turn),
         turn.input_tokens,
         turn.output_tokens,
         flag is None or flag in turn.flags,

@@ -225,8 +225,8 @@ def test_call_after_a_crash(bench: Bench) -> None:
     """Jobs of a call whose claimer died are judged together again when the lease is over, once each."""
     metrics = load_all("answer", judge_name="openai:judge-1")
     bench.keep(judged_turn(), metrics=metrics)
-    together = {metric.rubric.rubric_id: metric.call for metric in metrics}
-    lost = bench.store.claim(now=bench.now, lease=timedelta(minutes=5), limit=1, together=together)
+    call_of = {metric.rubric.rubric_id: metric.call for metric in metrics}
+    lost = bench.store.claim(now=bench.now, lease=timedelta(minutes=5), limit=1, call_of=call_of)
     assert 4 == len(lost)
     bench.drain(*metrics)
     assert [] == bench.server.asked

@@ -62,17 +62,17 @@ def coded(name: str) -> sqlite3.OperationalError:
 )
 def test_sqlite(name: str, reason: str) -> None:
     """Each kind of SQLite error is one of our reasons, the extended codes included, and is told by its name."""
-    told = unavailable(coded(name), "writing to it")
-    assert reason == told.reason
-    assert f"writing to it: {reason} (OperationalError, {name})" == str(told)
+    error = unavailable(coded(name), "writing to it")
+    assert reason == error.reason
+    assert f"writing to it: {reason} (OperationalError, {name})" == str(error)
 
 
 def test_reasons() -> None:
     """Every reason that can be told is one that `StoreUnavailable` promises, and says when to come back."""
-    told = [unavailable(coded(name), "") for name in dir(sqlite3) if name.startswith("SQLITE_BUSY")]
-    told += [unavailable(error(), "") for error in vars(errors).values() if _is_error(error)]
-    assert {t.reason for t in told} == set(StoreUnavailable.REASONS)
-    assert all(t.retry_after for t in told)
+    errors_ = [unavailable(coded(name), "") for name in dir(sqlite3) if name.startswith("SQLITE_BUSY")]
+    errors_ += [unavailable(error(), "") for error in vars(errors).values() if _is_error(error)]
+    assert {t.reason for t in errors_} == set(StoreUnavailable.REASONS)
+    assert all(t.retry_after for t in errors_)
 
 
 def _is_error(value: object) -> bool:
@@ -82,7 +82,7 @@ def _is_error(value: object) -> bool:
 def test_statement_of_other() -> None:
     """An error that fits nothing names our statement, cut short, without its parameters."""
     error = OperationalError("INSERT\n  INTO turns VALUES (?)" + " " * 9 + "x" * 999, ("secret",), errors.DataError())
-    told = str(unavailable(error, "writing"))
-    assert "in: INSERT INTO turns VALUES (?) xxx" in told
-    assert "secret" not in told
-    assert len(told) < 400
+    message = str(unavailable(error, "writing"))
+    assert "in: INSERT INTO turns VALUES (?) xxx" in message
+    assert "secret" not in message
+    assert len(message) < 400

@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make all tables."""
+    """Make all tables, written out here: what a migration makes must not change when `tables.py` does."""
     op.create_table(
         "alerts",
         sa.Column("alert_id", sa.Text(), nullable=False),

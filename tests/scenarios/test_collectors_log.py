@@ -87,8 +87,8 @@ def test_broker_that_hangs_up(monitor: StartMonitor, broker: int) -> None:
 
     wait_until(lambda: tries() >= 3, "three tries at the broker", seconds=60)
     log = running.log.read_text()
-    told = [line for line in log.splitlines() if " WARNING " in line or " ERROR " in line]
-    assert 1 == len(told), log
-    assert "collectors.kafka.status: kafka: broker: " in told[0]
+    warnings = [line for line in log.splitlines() if " WARNING " in line or " ERROR " in line]
+    assert 1 == len(warnings), log
+    assert "collectors.kafka.status: kafka: broker: " in warnings[0]
     assert "s3cr3t-word" not in log
     assert "Traceback" not in log
