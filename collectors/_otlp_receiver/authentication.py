@@ -117,5 +117,5 @@ def _basic(pair: bytes) -> bytes:
 
 
 def _digest(credential: bytes) -> bytes:
-    """Equal lengths: `compare_digest` tells the length of what it is given."""
+    """All digests are equally long: the time of `compare_digest` shows the length of its arguments."""
     return hashlib.sha256(credential).digest()

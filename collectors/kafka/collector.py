@@ -1,7 +1,7 @@
 """Apache Kafka: OTLP as the OpenTelemetry Collector's `kafka` exporter writes it, and turns as JSON.
 
 A committed offset means on disk. One thread owns the client; it keeps trying whatever the cluster does, and `health`
-tells what is wrong meanwhile. Records that cannot be read are counted, copied if a topic is named for them, and passed.
+says what is wrong meanwhile. Records that cannot be read are counted, copied if a topic is named for them, and passed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from monitor.ports import Clock, Sink
 _log = logging.getLogger(__name__)
 
 _GRACE = timedelta(seconds=10)
-"""For what is under way when we are asked to end: the batch in hand, its commit, leaving the group."""
+"""For what is under way when a shutdown is requested: the batch in hand, its commit, leaving the group."""
 _CLOSING = timedelta(seconds=5)
 
 

@@ -1,4 +1,4 @@
-"""What kafka-python raises, told apart by what an operator must do about it."""
+"""What kafka-python raises, by what an operator must do about it."""
 
 from __future__ import annotations
 

@@ -123,9 +123,9 @@ class Config(Section):
     check_every: Duration = timedelta(seconds=10)
     """How often lag, membership and topics are looked up, which is how a silent broker is noticed."""
     reopen_after: Duration = timedelta(seconds=60)
-    """After this long without an answer from the cluster, it is entered anew through `bootstrap_servers`."""
+    """After this long without an answer from the cluster, another consumer is opened through `bootstrap_servers`."""
     tls: Tls | None = None
-    """Null for connections in the clear."""
+    """Null for no encryption."""
     sasl: Sasl | None = None
     """Null for no authentication but the TLS certificate's."""
 
@@ -135,19 +135,19 @@ class Config(Section):
             if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
                 raise ValueError(f"topic {name!r}: expected up to 249 letters, digits, '.', '_' and '-'")
         if self.dead_letter in self.topics:
-            raise ValueError(f"dead_letter: {self.dead_letter!r} is read as well; what cannot be read would go round")
+            raise ValueError(
+                f"dead_letter: {self.dead_letter!r} is one of the topics; unreadable records would be copied for ever"
+            )
         return self
 
     @model_validator(mode="after")
     def _times(self) -> Config:
         if not timedelta(seconds=1) <= self.request_timeout < timedelta(minutes=9):
-            raise ValueError(f"request_timeout ({self.request_timeout}) must be from 1s up to 9m, when idle ones close")
+            raise ValueError(f"request_timeout ({self.request_timeout}) must be at least 1s and less than 9m")
         if self.session_timeout > self.max_poll_interval:
             raise ValueError(
                 f"session_timeout ({self.session_timeout}) is longer than max_poll_interval ({self.max_poll_interval})"
             )
         if self.check_every > self.reopen_after:
-            raise ValueError(
-                f"check_every ({self.check_every}) is longer than reopen_after ({self.reopen_after}), which it serves"
-            )
+            raise ValueError(f"check_every ({self.check_every}) is longer than reopen_after ({self.reopen_after})")
         return self

@@ -45,7 +45,7 @@ class KafkaStats:
     failures: Mapping[str, int]
     """Times the consumer was closed because of an error, by problem, as in `health`."""
     opened: int
-    """Times the cluster was entered."""
+    """Times a consumer was opened."""
     partitions: int
     """Assigned now."""
     lag: Mapping[str, int]
@@ -129,7 +129,7 @@ class Status:
             _log.info("kafka: %s: solved", problem)
 
     def count_opening(self) -> None:
-        """Count an entry into the cluster."""
+        """Count a consumer that was opened."""
         with self._lock:
             self._counts.opened += 1
 

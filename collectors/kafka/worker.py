@@ -1,4 +1,4 @@
-"""The thread that owns the Kafka client: enters the cluster, reads, and enters it again whatever happened."""
+"""The thread that owns the Kafka client: opens a consumer, reads, and opens another one whatever happened."""
 
 from __future__ import annotations
 

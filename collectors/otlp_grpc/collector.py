@@ -30,7 +30,7 @@ from monitor.settings.tree import Duration, Section
 
 _MEBIBYTE = 1024 * 1024
 _TYPICAL = 4 * _MEBIBYTE
-"""Bytes assumed of a request: gRPC tells its length only with the whole message."""
+"""Bytes assumed of a request: gRPC says its length only with the whole message."""
 _CHUNK = 64 * 1024
 _GRACE = timedelta(seconds=10)
 _SHORTEST_RETRY = timedelta(seconds=1)
