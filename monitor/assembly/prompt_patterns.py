@@ -47,16 +47,12 @@ def prompt_patterns(wordings: Iterable[PromptWording]) -> PromptPatterns:
     instructions = tuple(begin for wording in declared for begin in wording.instructions)
     own = [re.escape(begin) for begin in (*marks, *instructions)]
     return PromptPatterns(
-        tasks=_compiled(task for wording in declared for task in wording.tasks),
-        question_fields=_compiled(field for wording in declared for field in wording.question_fields),
+        tasks=tuple(task for wording in declared for task in wording.tasks),
+        question_fields=tuple(field for wording in declared for field in wording.question_fields),
         field_marks=marks,
         next_section=_line_start(*_NEXT_SECTION, *own),
         after_documents=_line_start(*_AFTER_DOCUMENTS, *own),
     )
-
-
-def _compiled(patterns: Iterable[str]) -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(pattern, re.DOTALL) for pattern in patterns)
 
 
 def _line_start(*alternatives: str) -> re.Pattern[str]:

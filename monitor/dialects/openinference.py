@@ -70,6 +70,12 @@ _STREAMED = re.compile(r"stream", re.IGNORECASE)
 _MODEL = re.compile(r'"model(?:_name)?"\s*:\s*"([^"\\]{1,200})"')
 _RESPONSE_ID = re.compile(r'"(?:id|response_id)"\s*:\s*"((?:chatcmpl-|cmpl-|resp_|msg_|gen-)[\w-]+)"')
 _QUESTIONS = ("question", "query", "query_str", "user_input", "user_query", "input")
+_CREWAI_TASK = re.compile(
+    r"\A\s*+Current Task:\s*+(.{1,20000}?)\n{1,2}This is the expect(?:ed)? criteria for", re.DOTALL
+)
+_DSPY_QUESTION = re.compile(
+    r"\[\[ ## (?:question|query|user_query|input) ## \]\]\s*(.*?)\s*(?=\n\[\[ ## |\Z)", re.DOTALL
+)
 
 
 def claims(span: Span) -> bool:
@@ -361,9 +367,9 @@ DIALECT = Convention(
         reranker=("reranker.model_name",),
         prompt_template=("llm.prompt_template.template", "prompt.template"),
     ),
-    prompt_wording=PromptWording(  # of DSPy and, the task, of CrewAI
-        tasks=(r"\A\s*+Current Task:\s*+(.{1,20000}?)\n{1,2}This is the expect(?:ed)? criteria for",),
-        question_fields=(r"\[\[ ## (?:question|query|user_query|input) ## \]\]\s*(.*?)\s*(?=\n\[\[ ## |\Z)",),
+    prompt_wording=PromptWording(
+        tasks=(_CREWAI_TASK,),
+        question_fields=(_DSPY_QUESTION,),
         field_marks=("[[ ## ",),
         instructions=("Respond with ",),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -90,10 +91,10 @@ class FacetKeys:
 class PromptWording:
     """How frameworks that speak this convention put a question into a prompt, beside headings in plain words."""
 
-    tasks: tuple[str, ...] = ()
-    """Patterns of a message that sets an agent a task; group 1 is the task, to which an app may add the question."""
-    question_fields: tuple[str, ...] = ()
-    """Patterns of a field with the question, group 1; of several in a message the last counts."""
+    tasks: tuple[re.Pattern[str], ...] = ()
+    """A message that sets an agent a task; group 1 is the task, to which an app may add the question."""
+    question_fields: tuple[re.Pattern[str], ...] = ()
+    """A field with the question, group 1; of several in a message the last counts."""
     field_marks: tuple[str, ...] = ()
     """What every such field begins with."""
     instructions: tuple[str, ...] = ()

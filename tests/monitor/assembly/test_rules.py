@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ ACME = Convention(
         index_embedding=("acme_vectors",),
     ),
     prompt_wording=PromptWording(
-        question_fields=(r"\{\{query\}\}(.*?)(?=\n\{\{|\Z)",),
+        question_fields=(re.compile(r"\{\{query\}\}(.*?)(?=\n\{\{|\Z)", re.DOTALL),),
         field_marks=("{{",),
         instructions=("Obey:",),
     ),
