@@ -39,7 +39,7 @@ def main() -> None:
     assembled = [milliseconds(lambda turn=turn: assemble(turn)) for turn in turns * 2]
     print(f"20-span turn, {weight(turns[0]):,} characters: {statistics.median(assembled):.2f} ms to assemble")
     fragments = [as_fragment(turn) for turn in turns]
-    decoded = [milliseconds(lambda one=one: assemble(decode_otlp(one).spans)) for one in fragments]
+    decoded = [milliseconds(lambda fragment=fragment: assemble(decode_otlp(fragment).spans)) for fragment in fragments]
     print(f"  with decoding of {len(fragments[0].payload):,} bytes: {statistics.median(decoded):.2f} ms")
     shapes: dict[str, Callable[[int], tuple[Span, ...]]] = {
         "one root": wide,
@@ -102,11 +102,11 @@ def chain_turn() -> Iterator[Span]:
     question, answer = text(60), text(200)
     history = [{"role": role, "content": text(80)} for role in ("user", "assistant") * 2]
     documents = [{"id": f"kb-{i}", "page_content": text(600), "metadata": {"title": text(20)}} for i in range(5)]
-    asked = json.dumps({"input": question, "chat_history": history})
+    chain_input = json.dumps({"input": question, "chat_history": history})
     state = json.dumps({"input": question, "chat_history": history, "context": documents, "answer": answer})
     chain = {
         "openinference.span.kind": "CHAIN",
-        "input.value": asked,
+        "input.value": chain_input,
         "input.mime_type": "application/json",
         "session.id": "s",
     }
@@ -124,8 +124,8 @@ def chain_turn() -> Iterator[Span]:
     rows = [
         {"document.content": str(d["page_content"]), "document.metadata": json.dumps(d["metadata"])} for d in documents
     ]
-    found = flattened("retrieval.documents", rows) | {"output.value": json.dumps({"documents": documents})}
-    yield span(17, 2, "retriever", found | {"openinference.span.kind": "RETRIEVER", "input.value": question})
+    output = flattened("retrieval.documents", rows) | {"output.value": json.dumps({"documents": documents})}
+    yield span(17, 2, "retriever", output | {"openinference.span.kind": "RETRIEVER", "input.value": question})
     yield span(18, 17, "embedding", {"openinference.span.kind": "EMBEDDING"})
     yield span(19, 2, "tool", {"openinference.span.kind": "TOOL", "output.value": '{"stock": 3}'})
 
@@ -171,7 +171,7 @@ def session(size: int) -> tuple[Span, ...]:
 
 def weight(spans: tuple[Span, ...]) -> int:
     """Characters of all attribute values."""
-    return sum(len(str(value)) for one in spans for value in one.attributes.values())
+    return sum(len(str(value)) for span in spans for value in span.attributes.values())
 
 
 def as_fragment(spans: tuple[Span, ...]) -> Fragment:
@@ -180,16 +180,16 @@ def as_fragment(spans: tuple[Span, ...]) -> Fragment:
     resource = request.resource_spans.add()
     resource.resource.attributes.add(key="service.name").value.string_value = "bench"
     scope = resource.scope_spans.add()
-    for one in spans:
+    for span in spans:
         scope.spans.add(
-            trace_id=bytes.fromhex(one.trace_id),
-            span_id=bytes.fromhex(one.span_id),
-            parent_span_id=bytes.fromhex(one.parent_id or ""),
-            name=one.name,
-            start_time_unix_nano=one.start_ns,
-            end_time_unix_nano=one.end_ns,
+            trace_id=bytes.fromhex(span.trace_id),
+            span_id=bytes.fromhex(span.span_id),
+            parent_span_id=bytes.fromhex(span.parent_id or ""),
+            name=span.name,
+            start_time_unix_nano=span.start_ns,
+            end_time_unix_nano=span.end_ns,
             attributes=[
-                KeyValue(key=key, value=AnyValue(string_value=str(value))) for key, value in one.attributes.items()
+                KeyValue(key=key, value=AnyValue(string_value=str(value))) for key, value in span.attributes.items()
             ],
         )
     (fragment,) = split_otlp(request.SerializeToString(), "traces", received_at=NOW, encoding="protobuf").fragments

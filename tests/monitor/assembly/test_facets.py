@@ -22,9 +22,9 @@ def retrieval(make: Make, number: int, searched: str, name: str, **attributes: A
     return replace(span, name=name, attributes={**span.attributes, **attributes})
 
 
-def facets(make: Make, turns: Turns, *steps: Span, asked: str = ASKED) -> Mapping[str, str]:
+def facets(make: Make, turns: Turns, *steps: Span, query: str = ASKED) -> Mapping[str, str]:
     """The facets of a turn with these steps."""
-    (turn,) = turns([make.chain(1, asked, "It lasts for two years."), *steps])
+    (turn,) = turns([make.chain(1, query, "It lasts for two years."), *steps])
     return turn.facets
 
 
@@ -48,8 +48,8 @@ def test_search_type(make: Make, turns: Turns, names: tuple[str, ...], expected:
 def test_an_embedded_question(make: Make, turns: Turns) -> None:
     """A retrieval beside an embedding searched for a vector, with that model."""
     kind: dict[str, AttributeValue] = {"openinference.span.kind": "EMBEDDING", "embedding.model_name": "e-1"}
-    found = facets(make, turns, make.span(2, kind, parent=1), retrieval(make, 3, ASKED, "retrieve"))
-    assert ("vector", "e-1") == (found["search_type"], found["query_embedding_model"])
+    turn_facets = facets(make, turns, make.span(2, kind, parent=1), retrieval(make, 3, ASKED, "retrieve"))
+    assert ("vector", "e-1") == (turn_facets["search_type"], turn_facets["query_embedding_model"])
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def test_an_embedded_question(make: Make, turns: Turns) -> None:
 )
 def test_query_translation(make: Make, turns: Turns, searched: tuple[str, ...], name: str, expected: str) -> None:
     """What was searched for is held against what was asked; names of spans tell which way it changed."""
-    found = facets(make, turns, *(retrieval(make, number, text, name) for number, text in enumerate(searched, 2)))
+    turn_facets = facets(make, turns, *(retrieval(make, number, text, name) for number, text in enumerate(searched, 2)))
     several = str(len(searched)) if len(searched) > 1 else None
-    assert (expected, several) == (found["query_translation"], found.get("sub_queries"))
+    assert (expected, several) == (turn_facets["query_translation"], turn_facets.get("sub_queries"))
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_where_was_searched(make: Make, turns: Turns) -> None:
     """The collection, and the model that its vectors were made with where somebody says."""
     extra: dict[str, AttributeValue] = {"db.collection.name": "manuals", "index.embedding_model": "e-2"}
     step = retrieval(make, 2, ASKED, "retrieve")
-    found = facets(make, turns, replace(step, attributes={**step.attributes, **extra}))
-    assert ("manuals", "e-2") == (found["index"], found["index_embedding_model"])
+    turn_facets = facets(make, turns, replace(step, attributes={**step.attributes, **extra}))
+    assert ("manuals", "e-2") == (turn_facets["index"], turn_facets["index_embedding_model"])
 
 
 def test_reranker(make: Make, turns: Turns) -> None:
@@ -105,8 +105,8 @@ def test_reranker(make: Make, turns: Turns) -> None:
         "reranker.model_name": "rerank-3",
         "reranker.output_documents.0.document.id": "d2",
     }
-    found = facets(make, turns, retrieval(make, 2, ASKED, "retrieve"), make.span(3, attributes, parent=1, at=0.5))
-    assert "rerank-3" == found["reranker"]
+    turn_facets = facets(make, turns, retrieval(make, 2, ASKED, "retrieve"), make.span(3, attributes, parent=1, at=0.5))
+    assert "rerank-3" == turn_facets["reranker"]
 
 
 def test_prompt_template(make: Make, turns: Turns) -> None:
@@ -114,20 +114,24 @@ def test_prompt_template(make: Make, turns: Turns) -> None:
 
     def of(template: str) -> str:
         call = make.call(3, [("user", ASKED)], "It lasts for two years.", parent=1)
-        told = {**call.attributes, "llm.prompt_template.template": template}
-        return facets(make, turns, replace(call, attributes=told))["prompt_template"]
+        attributes = {**call.attributes, "llm.prompt_template.template": template}
+        return facets(make, turns, replace(call, attributes=attributes))["prompt_template"]
 
     assert (8, True, True) == (len(of("A {x}")), of("A {x}") == of("A {x}"), of("A {x}") != of("B {x}"))
 
 
 def test_languages(make: Make, turns: Turns) -> None:
     """Of question, answer and documents; too little text has none."""
-    found = facets(make, turns, retrieval(make, 2, ASKED, "r"), asked="Wie lange ist die Garantie für die Pumpe?")
-    assert ("de", "en", "en") == (found["query_language"], found["response_language"], found["documents_language"])
-    assert "query_language" not in facets(make, turns, asked="Garantie?")
-    assert "ja" == facets(make, turns, asked="保証はどのくらいですか")["query_language"]
+    turn_facets = facets(make, turns, retrieval(make, 2, ASKED, "r"), query="Wie lange ist die Garantie für die Pumpe?")
+    assert ("de", "en", "en") == (
+        turn_facets["query_language"],
+        turn_facets["response_language"],
+        turn_facets["documents_language"],
+    )
+    assert "query_language" not in facets(make, turns, query="Garantie?")
+    assert "ja" == facets(make, turns, query="保証はどのくらいですか")["query_language"]
 
 
 def test_an_image(make: Make, turns: Turns) -> None:
     """A question about a picture."""
-    assert "true" == facets(make, turns, asked="What is it?\n[image]")["has_image"]
+    assert "true" == facets(make, turns, query="What is it?\n[image]")["has_image"]

@@ -29,9 +29,9 @@ def test_a_span_delivered_twice(make: Make) -> None:
 def test_the_fuller_copy_counts(make: Make) -> None:
     """Of a span that was exported before it ended and after, the later one says more and stays, in either order."""
     early, late = make.span(1, {"a": "x"}, lasts=1), make.span(1, {"a": "x", "b": "y"}, lasts=2)
-    one = joined(make, Decoded(spans=(early,)), Decoded(spans=(late,)))
-    other = joined(make, Decoded(spans=(late,)), Decoded(spans=(early,)))
-    assert ((late,), (late,)) == (one.spans, other.spans)
+    forwards = joined(make, Decoded(spans=(early,)), Decoded(spans=(late,)))
+    backwards = joined(make, Decoded(spans=(late,)), Decoded(spans=(early,)))
+    assert ((late,), (late,)) == (forwards.spans, backwards.spans)
 
 
 def test_a_copy_with_whole_times_counts(make: Make) -> None:
@@ -66,11 +66,11 @@ def test_records_of_one_instant(make: Make) -> None:
 
 def test_a_conversation_of_one_instant(make: Make) -> None:
     """Where speakers come again, the delivery that holds all of them tells the order, whatever else was delivered."""
-    said = [("user", "Where?"), ("assistant", "There."), ("user", "And when?")]
-    logs = tuple(make.log(1, f"gen_ai.{role}.message", {"content": text}) for role, text in said)
+    dialogue = [("user", "Where?"), ("assistant", "There."), ("user", "And when?")]
+    logs = tuple(make.log(1, f"gen_ai.{role}.message", {"content": text}) for role, text in dialogue)
     for deliveries in ([Decoded(logs=logs)], [Decoded(logs=logs[2:]), Decoded(logs=logs)]):
         trace = joined(make, Decoded(spans=(make.span(1, {}),)), *deliveries)
-        assert [text for _, text in said] == [
+        assert [text for _, text in dialogue] == [
             event.body["content"] for event in trace.spans[0].events if isinstance(event.body, dict)
         ]
 

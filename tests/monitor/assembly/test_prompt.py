@@ -27,8 +27,8 @@ PUMP = "The warranty covers the pump for two years."
 )
 def test_a_question_in_a_template(message: str) -> None:
     """The question is cut out of the usual templates."""
-    found = question(message, PATTERNS, contents=[PUMP], searched=["Is the pump covered?"])
-    assert Question("Is the pump covered?", is_part=True) == found
+    cut = question(message, PATTERNS, contents=[PUMP], searched=["Is the pump covered?"])
+    assert Question("Is the pump covered?", is_part=True) == cut
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_a_prompt_of_documents_only() -> None:
 def test_passages_by_id() -> None:
     """The text of documents that came as ids stands behind the ids."""
     prompt = f"Context:\n[kb-1] Warranty\n{PUMP}\n[kb-10] Shipping takes a day.\n\nQuestion: Is it covered?"
-    found = passages([Message(role="user", content=prompt)], ["kb-1", "kb-10"], PATTERNS)
-    assert {"kb-1": f"Warranty\n{PUMP}", "kb-10": "Shipping takes a day."} == found
+    texts = passages([Message(role="user", content=prompt)], ["kb-1", "kb-10"], PATTERNS)
+    assert {"kb-1": f"Warranty\n{PUMP}", "kb-10": "Shipping takes a day."} == texts
 
 
 def test_passages_of_a_tool() -> None:
@@ -188,11 +188,11 @@ def test_documents_with_descriptions() -> None:
         f"{PUMP}\n\nIt is paid in full.\n\ntitle: Fees\nsource: fees.md\n\nFive euros for a parcel.\n"
         "---------------------\nGiven the context information, answer the query.\nQuery: Why?\nAnswer: "
     )
-    found = quoted_documents([Message(role="user", content=prompt)], PATTERNS)
+    citations = quoted_documents([Message(role="user", content=prompt)], PATTERNS)
     assert [
         ("Pumps", "pumps.md", f"{PUMP}\n\nIt is paid in full."),
         ("Fees", "fees.md", "Five euros for a parcel."),
-    ] == [(one.title, one.source, one.content) for one in found]
+    ] == [(citation.title, citation.source, citation.content) for citation in citations]
 
 
 def test_a_task_of_an_agent() -> None:

@@ -119,17 +119,21 @@ def test_a_printed_history_that_goes_on(make: Make, turns: Turns) -> None:
 
 def test_a_transcript_as_the_query(make: Make, turns: Turns) -> None:
     """Where an agent was handed all that had been said, the question is what the model got last."""
-    said = [("user", "Hi there"), ("assistant", "Hello!"), ("user", "Why is it so?")]
-    root = make.chain(1, "\n".join(text for _, text in said), "So.")
-    (turn,) = turns([root, make.call(2, said, "So.", parent=1)])
+    messages = [("user", "Hi there"), ("assistant", "Hello!"), ("user", "Why is it so?")]
+    root = make.chain(1, "\n".join(text for _, text in messages), "So.")
+    (turn,) = turns([root, make.call(2, messages, "So.", parent=1)])
     assert "Why is it so?" == turn.query
     assert (Message(role="user", content="Hi there"), Message(role="assistant", content="Hello!")) == turn.history
 
 
 def test_an_agent_that_goes_on_as_the_user(make: Make, turns: Turns) -> None:
     """What was said before ends at the question, even if the prompt goes on in the user's name."""
-    said = [("user", "New task:\nWhy is it so?"), ("user", "Observation: none"), ("user", "Answer now: Why is it so?")]
-    (turn,) = turns([make.chain(1, "Why is it so?", "So."), make.call(2, said, "So.", parent=1)])
+    messages = [
+        ("user", "New task:\nWhy is it so?"),
+        ("user", "Observation: none"),
+        ("user", "Answer now: Why is it so?"),
+    ]
+    (turn,) = turns([make.chain(1, "Why is it so?", "So."), make.call(2, messages, "So.", parent=1)])
     assert ("Why is it so?", ()) == (turn.query, turn.history)
 
 
@@ -157,16 +161,19 @@ def test_the_loop_of_an_agent(make: Make, turns: Turns) -> None:
 
 def test_a_question_asked_again(make: Make, turns: Turns) -> None:
     """The same question earlier in the conversation was said before."""
-    said = [("user", "Why is it so?"), ("assistant", "Hm."), ("user", "Why is it so?")]
-    (turn,) = turns([make.chain(1, "Why is it so?", "So."), make.call(2, said, "So.", parent=1)])
+    messages = [("user", "Why is it so?"), ("assistant", "Hm."), ("user", "Why is it so?")]
+    (turn,) = turns([make.chain(1, "Why is it so?", "So."), make.call(2, messages, "So.", parent=1)])
     assert ["Why is it so?", "Hm."] == [m.content for m in turn.history]
 
 
 def test_the_model_that_an_agent_asks_for(make: Make, turns: Turns) -> None:
     """Without calls of a model, the one that the agent was given is named."""
     agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.request.model": "m-1"}
-    said = '[{"role": "%s", "parts": [{"type": "text", "content": "%s"}]}]'
-    agent |= {"gen_ai.input.messages": said % ("user", "Why?"), "gen_ai.output.messages": said % ("assistant", "So.")}
+    template = '[{"role": "%s", "parts": [{"type": "text", "content": "%s"}]}]'
+    agent |= {
+        "gen_ai.input.messages": template % ("user", "Why?"),
+        "gen_ai.output.messages": template % ("assistant", "So."),
+    }
     (turn,) = turns([make.span(1, agent)])
     assert ("Why?", "So.", "m-1") == (turn.query, turn.response, turn.model)
 
@@ -176,8 +183,8 @@ def test_roles_that_an_agent_prints(make: Make, turns: Turns) -> None:
     value = """{"messages": ["source='user' content='Hi there'", "source='bot' content='Hello!'",
         "source='user' content='Why is it so?'"]}"""
     root = make.span(1, {"openinference.span.kind": "AGENT", "input.value": value, "output.value": "So."})
-    said = [("user", "Hi there"), ("user", "Hello!"), ("user", "Why is it so?")]
-    (turn,) = turns([root, make.call(2, said, "So.", parent=1)])
+    messages = [("user", "Hi there"), ("user", "Hello!"), ("user", "Why is it so?")]
+    (turn,) = turns([root, make.call(2, messages, "So.", parent=1)])
     assert "Why is it so?" == turn.query
     assert (Message(role="user", content="Hi there"), Message(role="assistant", content="Hello!")) == turn.history
 
@@ -339,9 +346,9 @@ def test_chunks_of_one_document(make: Make, turns: Turns) -> None:
 
 def test_nothing_found_and_nothing_seen(make: Make, turns: Turns) -> None:
     """A retrieval that found nothing is told from a turn without retrieval."""
-    found = turns([make.chain(1, "Why?", "So."), make.retrieval(2, "Why?", {}, parent=1)])
+    seen = turns([make.chain(1, "Why?", "So."), make.retrieval(2, "Why?", {}, parent=1)])
     unseen = turns([make.chain(1, "Why?", "So.")])
-    assert ((), None) == (found[0].citations, unseen[0].citations)
+    assert ((), None) == (seen[0].citations, unseen[0].citations)
 
 
 def test_used_documents(make: Make, turns: Turns) -> None:
@@ -366,7 +373,7 @@ def test_documents_without_ids(
     make: Make, turns: Turns, context: str, expected: list[tuple[str, float | None]] | None
 ) -> None:
     """Nameless documents get the text that the prompt was filled with, piece by piece if there are as many."""
-    found = {
+    documents = {
         "gen_ai.operation.name": "retrieval",
         "gen_ai.retrieval.documents": '[{"id": null, "score": 0.5}, {"id": null, "score": null}]',
     }
@@ -375,7 +382,7 @@ def test_documents_without_ids(
     (turn,) = turns(
         [
             make.span(1, {"gen_ai.operation.name": "invoke_workflow"}),
-            make.span(2, found, parent=1),
+            make.span(2, documents, parent=1),
             make.span(3, call, parent=1, at=0.1),
         ]
     )
@@ -395,12 +402,16 @@ def test_a_context_is_no_answer(make: Make, turns: Turns) -> None:
 def test_used_documents_inside_json(make: Make, turns: Turns, *, plain: bool) -> None:
     """What a tool found stands in the prompt as JSON, its line breaks and quotation marks escaped."""
     text = 'Keep it between 5 and 20 °C:\n - never store it "empty"\n - recharge it every 60 days'
-    found = json.dumps([{"id": "a", "content": text}], ensure_ascii=plain)
+    result = json.dumps([{"id": "a", "content": text}], ensure_ascii=plain)
     tool = make.span(
-        2, {"openinference.span.kind": "TOOL", "tool.name": "search", "output.value": found}, parent=1, lasts=0.1
+        2, {"openinference.span.kind": "TOOL", "tool.name": "search", "output.value": result}, parent=1, lasts=0.1
     )
     (turn,) = turns(
-        [make.chain(1, "Why?", "So."), tool, make.call(3, [("user", "Why?"), ("tool", found)], "So.", parent=1, at=0.5)]
+        [
+            make.chain(1, "Why?", "So."),
+            tool,
+            make.call(3, [("user", "Why?"), ("tool", result)], "So.", parent=1, at=0.5),
+        ]
     )
     assert [("a", True)] == [(c.id, c.used) for c in turn.citations or ()]
 
@@ -467,8 +478,8 @@ def test_a_root_without_times(make: Make, turns: Turns) -> None:
 
 def test_text_that_databases_refuse(make: Make, turns: Turns) -> None:
     """NUL and half a surrogate pair, hidden in JSON, are replaced and flagged; inlined images become markers."""
-    asked = '{"question": "A\\u0000B\\ud83d?"}'
-    (turn,) = turns([make.chain(1, asked, "See data:image/png;base64,iVBORw0KGgo=")])
+    chain_input = '{"question": "A\\u0000B\\ud83d?"}'
+    (turn,) = turns([make.chain(1, chain_input, "See data:image/png;base64,iVBORw0KGgo=")])
     assert ("A\ufffdB\ufffd?", "See [image]", True) == (turn.query, turn.response, "text_repaired" in turn.flags)
 
 
@@ -536,8 +547,8 @@ def test_the_model_of_a_streamed_answer(make: Make, turns: Turns) -> None:
 
 def test_an_app_that_chooses_from_what_a_database_found(make: Make, turns: Turns) -> None:
     """Documents that a chain hands on are the citations, not all that the database came up with."""
-    found = [make.event("db.query.result", {"db.query.result.document": text}) for text in (PUMP, SHIPPING)]
-    query = make.span(3, {"db.system": "chroma"}, parent=2, events=found)
+    hits = [make.event("db.query.result", {"db.query.result.document": text}) for text in (PUMP, SHIPPING)]
+    query = make.span(3, {"db.system": "chroma"}, parent=2, events=hits)
     chosen = make.chain(2, "Why?", f'{{"documents": [{{"id": "a", "content": "{PUMP}"}}]}}', parent=1)
     (turn,) = turns([make.chain(1, "Why?", "So."), chosen, query])
     assert turn.citations is not None

@@ -365,9 +365,9 @@ def test_nodes_of_a_graph_that_say_nothing(make: Make, turns: Turns) -> None:
 def test_a_call_for_tools_that_the_client_describes_too(make: Make, turns: Turns) -> None:
     """A client's own span inside tells no content; that the call only chose a tool stands around it."""
     call = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "p"}
-    said = '[{"role": "user", "parts": [{"type": "text", "content": "Why?"}]}]'
-    made = '[{"role": "assistant", "parts": [{"type": "tool_call", "id": "c", "name": "search"}]}]'
-    outer = make.span(1, {**call, "gen_ai.input.messages": said, "gen_ai.output.messages": made})
+    prompt = '[{"role": "user", "parts": [{"type": "text", "content": "Why?"}]}]'
+    output = '[{"role": "assistant", "parts": [{"type": "tool_call", "id": "c", "name": "search"}]}]'
+    outer = make.span(1, {**call, "gen_ai.input.messages": prompt, "gen_ai.output.messages": output})
     assert () == turns([outer, make.span(2, call, parent=1)])
 
 
