@@ -15,7 +15,7 @@ from monitor.display.alert_text import explanation, headline
 from monitor.model.trends import Alert, AlertState
 from monitor.text.timestamps import rfc3339
 
-# The limits are told to readers and not enforced: a rounding error must not keep an alert from people.
+# The schema states the limits, nothing enforces them: a rounding error must not keep an alert from people.
 Share = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": 1})]
 Instant = Annotated[
     datetime, PlainSerializer(rfc3339), WithJsonSchema({"type": "string", "format": "date-time"}, mode="serialization")
