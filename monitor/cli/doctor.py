@@ -100,9 +100,9 @@ class Examination:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Arrived:
     spans: Counter[str] = field(default_factory=Counter)
-    strangers: Counter[str] = field(default_factory=Counter)
+    unread_scopes: Counter[str] = field(default_factory=Counter)
     logs: int = 0
     cut: int = 0
     turns: list[Turn] = field(default_factory=list)
@@ -111,50 +111,51 @@ class _Seen:
 
 def diagnose(store: Records, dialects: Sequence[Dialect], *, since: datetime, limit: int) -> Examination:
     """Return a diagnosis for each app of the `limit` traces assembled last, none earlier than `since`."""
-    found = store.assembled(since=since, limit=limit + 1)
-    recent = found[:limit]
+    assembled = store.assembled(since=since, limit=limit + 1)
+    recent = assembled[:limit]
     ordered = sorted(dialects, key=lambda dialect: (dialect.priority, dialect.name))
-    seen: defaultdict[str, _Seen] = defaultdict(_Seen)
+    arrived: defaultdict[str, _Arrived] = defaultdict(_Arrived)
     began: datetime | None = None
     for trace, spans, logs in _records(store, recent):
         apps = Counter(_app(span) for span in spans)
         for span in spans:
-            _note(seen[_app(span)], span, ordered)
+            _note(arrived[_app(span)], span, ordered)
         if spans:
             first = instant(min(span.start_ns for span in spans))
             began = first if began is None else min(began, first)
         main = apps.most_common(1)[0][0] if apps else _UNKNOWN
         if logs or trace.unread:
-            seen[main].logs += logs
-            seen[main].unread.update(trace.unread)
+            arrived[main].logs += logs
+            arrived[main].unread.update(trace.unread)
     if began is not None:
         ids = {trace.trace_id for trace in recent}
         for turn in store.turns(since=began):
             if turn.trace_id in ids:
-                seen[turn.app].turns.append(turn)
+                arrived[turn.app].turns.append(turn)
     return Examination(
-        apps=tuple(_diagnosis(app, what, ordered) for app, what in sorted(seen.items())),
-        latest=limit if len(found) > limit else None,
+        apps=tuple(_diagnosis(app, what, ordered) for app, what in sorted(arrived.items())),
+        latest=limit if len(assembled) > limit else None,
     )
 
 
-def lines(found: Examination) -> Iterator[str]:
+def lines(examination: Examination) -> Iterator[str]:
     """Yield what a person should read."""
-    if found.latest is not None:
-        yield f"looked at the latest {found.latest} traces; --limit for more"
-    if not found.apps:
+    if examination.latest is not None:
+        yield f"looked at the latest {examination.latest} traces; --limit for more"
+    if not examination.apps:
         yield "nothing arrived; point an exporter here (docs/dialects.md) or look further back with --since"
-    for one in found.apps:
-        dialects = ", ".join(f"{name or 'unknown'} {count}" for name, count in one.spans.items())
-        yield f"{one_line(one.app)}: {one.turns} turns; spans: {dialects or 'none'}; log records: {one.logs}"
-        for complaint in one.complaints:
+    for diagnosis in examination.apps:
+        dialects = ", ".join(f"{name or 'unknown'} {count}" for name, count in diagnosis.spans.items())
+        turns, logs = diagnosis.turns, diagnosis.logs
+        yield f"{one_line(diagnosis.app)}: {turns} turns; spans: {dialects or 'none'}; log records: {logs}"
+        for complaint in diagnosis.complaints:
             yield f"  {complaint.what}: {complaint.count} of {complaint.of}"
             yield f"    -> {complaint.fix}"
-        for reason, count in one.unread.items():
+        for reason, count in diagnosis.unread.items():
             yield f"  not read ({reason}): {count}"
             if fix := _UNREAD.get(reason.partition(":")[0]):
                 yield f"    -> {fix}"
-        if not one.complaints and not one.unread:
+        if not diagnosis.complaints and not diagnosis.unread:
             yield "  nothing is missing"
 
 
@@ -164,18 +165,18 @@ def _records(store: Records, recent: Sequence[Assembled]) -> Iterator[tuple[Asse
         part = recent[at : at + _TRACES_A_READ]
         fragments = store.fragments([trace.trace_id for trace in part])
         for trace in part:
-            held = [stored.fragment for stored in fragments.get(trace.trace_id, ())]
-            decoded = [decode_otlp(fragment) for fragment in held if fragment.signal != "turns"]
-            spans = {span.span_id: span for one in decoded for span in one.spans}
-            yield trace, tuple(spans.values()), sum(len(one.logs) for one in decoded)
+            own = [stored.fragment for stored in fragments.get(trace.trace_id, ())]
+            decoded = [decode_otlp(fragment) for fragment in own if fragment.signal != "turns"]
+            spans = {span.span_id: span for content in decoded for span in content.spans}
+            yield trace, tuple(spans.values()), sum(len(content.logs) for content in decoded)
 
 
-def _note(seen: _Seen, span: Span, dialects: Sequence[Dialect]) -> None:
+def _note(arrived: _Arrived, span: Span, dialects: Sequence[Dialect]) -> None:
     dialect = _reader_of(span, dialects)
-    seen.spans[dialect] += 1
-    seen.cut += span.dropped_attributes > 0
+    arrived.spans[dialect] += 1
+    arrived.cut += span.dropped_attributes > 0
     if not dialect:
-        seen.strangers[span.scope or "no scope"] += 1
+        arrived.unread_scopes[span.scope or "no scope"] += 1
 
 
 def _reader_of(span: Span, dialects: Sequence[Dialect]) -> str:
@@ -194,25 +195,25 @@ def _app(span: Span) -> str:
     return label(text(span.resource, "service.name") or _UNKNOWN)
 
 
-def _diagnosis(app: str, seen: _Seen, dialects: Sequence[Dialect]) -> Diagnosis:
-    telling = [name for name, _ in seen.spans.most_common() if name and name not in _BESIDE]
+def _diagnosis(app: str, arrived: _Arrived, dialects: Sequence[Dialect]) -> Diagnosis:
+    telling = [name for name, _ in arrived.spans.most_common() if name and name not in _BESIDE]
     setups = {d.name: d.setup for d in dialects if d.name in telling and isinstance(d, Convention)}
     return Diagnosis(
         app=app,
-        spans=dict(seen.spans.most_common()),
-        logs=seen.logs,
-        turns=len(seen.turns),
-        complaints=(*_of_turns(seen.turns, setups), *_of_spans(app, seen, telling)),
-        unread={reason: count for reason, count in seen.unread.most_common() if reason not in _EXPECTED},
+        spans=dict(arrived.spans.most_common()),
+        logs=arrived.logs,
+        turns=len(arrived.turns),
+        complaints=(*_of_turns(arrived.turns, setups), *_of_spans(app, arrived, telling)),
+        unread={reason: count for reason, count in arrived.unread.most_common() if reason not in _EXPECTED},
     )
 
 
 def _of_turns(turns: Sequence[Turn], setups: Mapping[str, Setup]) -> Iterator[Complaint]:
-    answered = [turn for turn in turns if turn.error is None]
+    without_error = [turn for turn in turns if turn.error is None]
     cited = [turn for turn in turns if turn.citations]
     checks: tuple[tuple[str, Sequence[Turn], Callable[[Turn], bool], str | _Fix], ...] = (
         ("no question captured", turns, lambda t: t.query is None, _content),
-        ("no answer captured", answered, lambda t: t.response is None, _content),
+        ("no answer captured", without_error, lambda t: t.response is None, _content),
         ("no documents captured", turns, lambda t: t.citations is None, _documents),
         ("documents without text", cited, lambda t: not any(c.content for c in t.citations or ()), _documents),
         ("no session", turns, lambda t: t.session_id is None, _session),
@@ -223,43 +224,43 @@ def _of_turns(turns: Sequence[Turn], setups: Mapping[str, Setup]) -> Iterator[Co
         ("no release", turns, lambda t: not t.release, "set the resource attribute service.version"),
     )
     for what, of, wrong, fix in checks:
-        found = [turn for turn in of if wrong(turn)]
-        if found:
-            of_these = {name: setups[name] for name in dict.fromkeys(t.dialect for t in found) if name in setups}
-            told = fix if isinstance(fix, str) else fix(of_these or setups)
-            yield Complaint(what=what, count=len(found), of=len(of), fix=told)
+        affected = [turn for turn in of if wrong(turn)]
+        if affected:
+            of_these = {name: setups[name] for name in dict.fromkeys(t.dialect for t in affected) if name in setups}
+            advice = fix if isinstance(fix, str) else fix(of_these or setups)
+            yield Complaint(what=what, count=len(affected), of=len(of), fix=advice)
 
 
-def _of_spans(app: str, seen: _Seen, telling: Sequence[str]) -> Iterator[Complaint]:
-    whole = seen.spans.total()
+def _of_spans(app: str, arrived: _Arrived, telling: Sequence[str]) -> Iterator[Complaint]:
+    span_count = arrived.spans.total()
     if app == _UNKNOWN:
-        yield Complaint(what="no app", count=whole, of=whole, fix="set OTEL_SERVICE_NAME")
-    if seen.cut:
+        yield Complaint(what="no app", count=span_count, of=span_count, fix="set OTEL_SERVICE_NAME")
+    if arrived.cut:
         fix = "raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT: the SDK dropped attributes, the first ones first"
-        yield Complaint(what="spans with dropped attributes", count=seen.cut, of=whole, fix=fix)
-    if whole and not telling:
-        scopes = ", ".join(one_line(scope) for scope, _ in seen.strangers.most_common(_SCOPES_SHOWN))
+        yield Complaint(what="spans with dropped attributes", count=arrived.cut, of=span_count, fix=fix)
+    if span_count and not telling:
+        scopes = ", ".join(one_line(scope) for scope, _ in arrived.unread_scopes.most_common(_SCOPES_SHOWN))
         fix = f"no instrumentation of models or retrieval is known{f' (scopes: {scopes})' if scopes else ''}; add one"
         fix = f"{fix}, or name attributes of your own {_FIELDS}"
-        yield Complaint(what="spans that say nothing of turns", count=whole, of=whole, fix=fix)
+        yield Complaint(what="spans that say nothing of turns", count=span_count, of=span_count, fix=fix)
 
 
 def _content(setups: Mapping[str, Setup]) -> str:
     """The switch of each dialect that has one; where content is on by default, what may take it away."""
     switched = {name: setup for name, setup in setups.items() if setup.content}
-    told = [f"{name}: set {s.content}" + (f" ({s.remark})" if s.remark else "") for name, s in switched.items()]
-    told = told or [f"{name}: {setup.remark}" for name, setup in setups.items() if setup.remark]
-    return "; ".join(told) or "put question and answer on the span around the turn (docs/dialects.md)"
+    advice = [f"{name}: set {s.content}" + (f" ({s.remark})" if s.remark else "") for name, s in switched.items()]
+    advice = advice or [f"{name}: {setup.remark}" for name, setup in setups.items() if setup.remark]
+    return "; ".join(advice) or "put question and answer on the span around the turn (docs/dialects.md)"
 
 
 def _documents(setups: Mapping[str, Setup]) -> str:
-    told = [f"{name}: {setup.documents}" for name, setup in setups.items() if setup.documents]
-    return "; ".join(told) or "put a span around the retrieval (docs/dialects.md)"
+    advice = [f"{name}: {setup.documents}" for name, setup in setups.items() if setup.documents]
+    return "; ".join(advice) or "put a span around the retrieval (docs/dialects.md)"
 
 
 def _session(setups: Mapping[str, Setup]) -> str:
-    told = [f"{name}: {setup.session}" for name, setup in setups.items() if setup.session]
-    return "; ".join(told) or "set session.id (or gen_ai.conversation.id) on the span around a turn"
+    advice = [f"{name}: {setup.session}" for name, setup in setups.items() if setup.session]
+    return "; ".join(advice) or "set session.id (or gen_ai.conversation.id) on the span around a turn"
 
 
 @click.command(epilog=examples("rag-monitor doctor", "rag-monitor doctor --since 2h"))

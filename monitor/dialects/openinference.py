@@ -26,7 +26,7 @@ from monitor.extract.convention import Convention, FacetKeys, PromptWording, Set
 from monitor.extract.documents import Documents, documents, ranked
 from monitor.extract.json_text import parse, unwrap
 from monitor.extract.messages import ParsedMessage, messages_of, prompt_messages
-from monitor.extract.operations import model_input, tool_result
+from monitor.extract.operations import model_input, step_with_documents, tool_result
 from monitor.extract.reprs import literal
 from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 from monitor.model.turns import Citation
@@ -179,11 +179,11 @@ def _retrieval(step: Step, attributes: Attributes) -> Step:
         flat = _completed(flat, _value(attributes, OUTPUT, "output.mime_type")[0])
     if flat is None and OUTPUT not in attributes and not step.span.dropped_attributes and step.error is None:
         flat = Documents(())  # OpenInference has no key for "found nothing"
-    return _with_documents(replace(step, retrieval_query=query), flat)
+    return step_with_documents(replace(step, retrieval_query=query), flat)
 
 
 def _rerank(step: Step, attributes: Attributes) -> Step:
-    return _with_documents(
+    return step_with_documents(
         replace(step, retrieval_query=visible_text(attributes, "reranker.query")), _documents(attributes, RERANKED)
     )
 
@@ -192,7 +192,7 @@ def _tool(step: Step, attributes: Attributes) -> Step:
     result = _value(attributes, OUTPUT, "output.mime_type")[0]
     query = chain_input(_value(attributes, INPUT, "input.mime_type")[0]).query
     name = text(attributes, "tool.name") or step.span.name
-    return _with_documents(replace(step, retrieval_query=query, tool=name), documents(tool_result(result)))
+    return step_with_documents(replace(step, retrieval_query=query, tool=name), documents(tool_result(result)))
 
 
 def _embedding(step: Step, attributes: Attributes) -> Step:
@@ -322,13 +322,6 @@ def _completed(flat: Documents | None, value: AttributeValue) -> Documents | Non
         for c in flat.citations
     ]
     return replace(flat, citations=ranked(merged))
-
-
-def _with_documents(step: Step, read: Documents | None) -> Step:
-    if read is None:
-        return step
-    flags = step.flags | {"metadata_unread"} if read.damaged else step.flags
-    return replace(step, documents=read.citations, flags=flags)
 
 
 def _in_raw(output: AttributeValue) -> str | None:

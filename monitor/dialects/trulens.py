@@ -101,11 +101,11 @@ def _arguments(attributes: Attributes) -> Attributes:
 def _output(attributes: Attributes, kind: Role) -> DecodedValue:
     """What came out; of a stream the root keeps the last piece only, and the function's return has them all."""
     in_attribute = text(attributes, *(BASE + key for key in _OUTPUTS.get(kind, ())))
-    returned = attributes.get(RETURN)
-    pieces = [str(piece) for piece in returned if piece] if is_sequence(returned) else []
+    return_value = attributes.get(RETURN)
+    pieces = [str(piece) for piece in return_value if piece] if is_sequence(return_value) else []
     if in_attribute is not None and pieces and pieces[-1] == in_attribute:
         return DecodedValue("".join(pieces))
-    return decoded_value(returned if in_attribute is None else in_attribute)
+    return decoded_value(return_value if in_attribute is None else in_attribute)
 
 
 def _with_contexts(step: Step, attributes: Attributes) -> Step:

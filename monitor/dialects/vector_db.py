@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from monitor.extract.attributes import is_mapping
 from monitor.extract.convention import Convention, FacetKeys, Setup, Table
 from monitor.extract.documents import Documents, documents
 from monitor.extract.json_text import unwrap
+from monitor.extract.operations import step_with_documents
 from monitor.model.spans import AttributeValue, Event, Role, Span, Step
 
 NAME = "vector_db"
@@ -77,10 +77,7 @@ def read(span: Span) -> Step:
             read = documents(unwrap(span.attributes[key]), trusted=True)
     if read is None and span.scope == _CHROMA and span.attributes.get("db.operation") == "query" and not step.error:
         read = Documents(())  # it writes an event per result of every query
-    if read is None:
-        return step
-    flags = step.flags | {"metadata_unread"} if read.damaged else step.flags
-    return replace(step, documents=read.citations, flags=flags)
+    return step_with_documents(step, read)
 
 
 def _from_events(events: Sequence[Event]) -> Documents | None:

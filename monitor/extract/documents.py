@@ -53,20 +53,32 @@ class Documents:
     damaged: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a value stands; `trusted`: the convention, or the key it stands under, says that it is a document."""
+
+    trusted: bool
+    depth: int = 0
+
+    def inside(self, *, trusted: bool | None = None) -> _Place:
+        """Return the place of what stands in the value, as trusted as the value itself unless said otherwise."""
+        return _Place(self.trusted if trusted is None else trusted, self.depth + 1)
+
+
 def documents(value: AttributeValue, *, trusted: bool = False) -> Documents | None:
     """Return the documents in a value, () for an empty list, None when it is no list of documents.
 
     `trusted`: the convention says these are documents, so an id alone or a plain text suffices; otherwise objects
     must show content next to an id, source, title or score.
     """
-    found, damaged = _listed(value, trusted=trusted, depth=0)
-    return None if found is None else Documents(ranked(found), damaged)
+    citations, damaged = _listed(value, _Place(trusted))
+    return None if citations is None else Documents(ranked(citations), damaged)
 
 
 def document(value: AttributeValue, *, trusted: bool = False) -> Documents | None:
     """Return one document as a list of one, None when the value is no document."""
-    one, damaged = _single(value, trusted=trusted, depth=0)
-    return None if one is None else Documents((one,), damaged)
+    citation, damaged = _single(value, _Place(trusted))
+    return None if citation is None else Documents((citation,), damaged)
 
 
 def ranked(citations: Sequence[Citation]) -> tuple[Citation, ...]:
@@ -77,97 +89,96 @@ def ranked(citations: Sequence[Citation]) -> tuple[Citation, ...]:
     )
 
 
-def _listed(value: AttributeValue, *, trusted: bool, depth: int) -> tuple[list[Citation] | None, bool]:
-    if depth > _DEPTH:
+def _listed(value: AttributeValue, place: _Place) -> tuple[list[Citation] | None, bool]:
+    if place.depth > _DEPTH:
         return None, False
     if isinstance(value, str):
-        return _in_text(value, trusted=trusted, depth=depth)
+        return _in_text(value, place)
     if is_mapping(value):
-        return _from_container(value, trusted=trusted, depth=depth)
+        return _from_container(value, place)
     if not is_sequence(value):
         return None, False
     read = _in_blocks if value and all(map(_is_block, value)) else _items
-    return read(value, trusted=trusted, depth=depth)
+    return read(value, place)
 
 
-def _in_text(text: str, *, trusted: bool, depth: int) -> tuple[list[Citation] | None, bool]:
+def _in_text(text: str, place: _Place) -> tuple[list[Citation] | None, bool]:
     """JSON, printed objects, a printed message of a tool, or a text written for a model to read."""
     printed = reprs.literal(text) if reprs.prints_plain(text) else None
     if printed is not None:
-        return _listed(printed, trusted=trusted, depth=depth + 1)
+        return _listed(printed, place.inside())
     parsed = parse(text)
     if parsed is not None and not isinstance(parsed.value, str):
-        return _listed(parsed.value, trusted=trusted, depth=depth + 1)
-    listed: Sequence[AttributeValue] = reprs.documents(text)
-    if not listed and reprs.prints_messages(text):
-        listed = reprs.documents(reprs.artifact(text))
-        said = reprs.messages(text)
-        if not listed and said:
-            return _listed(said[-1][1], trusted=trusted, depth=depth + 1)
-    listed = listed or excerpts(text)
-    return _listed(listed, trusted=trusted, depth=depth + 1) if listed else (None, False)
+        return _listed(parsed.value, place.inside())
+    printed_documents: Sequence[AttributeValue] = reprs.documents(text)
+    if not printed_documents and reprs.prints_messages(text):
+        printed_documents = reprs.documents(reprs.artifact(text))
+        messages = reprs.messages(text)
+        if not printed_documents and messages:
+            return _listed(messages[-1][1], place.inside())
+    printed_documents = printed_documents or excerpts(text)
+    return _listed(printed_documents, place.inside()) if printed_documents else (None, False)
 
 
-def _items(value: Sequence[AttributeValue], *, trusted: bool, depth: int) -> tuple[list[Citation] | None, bool]:
-    found: list[Citation] = []
+def _items(value: Sequence[AttributeValue], place: _Place) -> tuple[list[Citation] | None, bool]:
+    citations: list[Citation] = []
     damaged = False
+    inside = place.inside()
     for item in value:
-        one, bad = _single(item, trusted=trusted, depth=depth + 1, rank=len(found) + 1)
-        damaged |= bad
-        if one is not None:
-            found.append(one)
-    if not found and value:
+        citation, is_damaged = _single(item, inside, rank=len(citations) + 1)
+        damaged |= is_damaged
+        if citation is not None:
+            citations.append(citation)
+    if not citations and value:
         if len(value) == 1 and (is_sequence(value[0]) or is_mapping(value[0])):
-            return _listed(value[0], trusted=trusted, depth=depth + 1)
+            return _listed(value[0], place.inside())
         return None, damaged
-    return found, damaged
+    return citations, damaged
 
 
 def _is_block(part: AttributeValue) -> bool:
     """Whether it is a part of a message whose text is JSON: what MCP and Bedrock make of a tool's result."""
-    held = part.get("text") if is_mapping(part) and part.keys() <= {"type", "text", "annotations"} else None
-    return isinstance(held, str) and held.lstrip()[:1] in {"[", "{"}
+    text = part.get("text") if is_mapping(part) and part.keys() <= {"type", "text", "annotations"} else None
+    return isinstance(text, str) and text.lstrip()[:1] in {"[", "{"}
 
 
-def _in_blocks(value: Sequence[AttributeValue], *, trusted: bool, depth: int) -> tuple[list[Citation] | None, bool]:
-    found: list[Citation] = []
+def _in_blocks(value: Sequence[AttributeValue], place: _Place) -> tuple[list[Citation] | None, bool]:
+    citations: list[Citation] = []
     damaged = read = False
     for part in value:
-        listed, bad = _listed(part["text"] if is_mapping(part) else None, trusted=trusted, depth=depth + 1)
-        damaged, read = damaged or bad, read or listed is not None
-        found += listed or ()
-    return (found if read else None), damaged
+        in_part, is_damaged = _listed(part["text"] if is_mapping(part) else None, place.inside())
+        damaged, read = damaged or is_damaged, read or in_part is not None
+        citations += in_part or ()
+    return (citations if read else None), damaged
 
 
-def _from_container(
-    value: Mapping[str, AttributeValue], *, trusted: bool, depth: int
-) -> tuple[list[Citation] | None, bool]:
+def _from_container(value: Mapping[str, AttributeValue], place: _Place) -> tuple[list[Citation] | None, bool]:
     for key in _LISTS:
-        held = value.get(key)
-        if is_sequence(held):
-            columns = _columns(value) if key == "documents" and held and is_sequence(held[0]) else None
-            read = (columns, False) if columns is not None else _listed(held, trusted=True, depth=depth + 1)
+        inner = value.get(key)
+        if is_sequence(inner):
+            columns = _columns(value) if key == "documents" and inner and is_sequence(inner[0]) else None
+            read = (columns, False) if columns is not None else _listed(inner, place.inside(trusted=True))
             if read[0] is not None:
                 return read
-        elif is_mapping(held):
-            read = _listed(held, trusted=trusted, depth=depth + 1)
+        elif is_mapping(inner):
+            read = _listed(inner, place.inside())
             if read[0] is not None:
                 return read
-    listed = _of_objects(value, depth)
-    if listed is not None:
-        return listed, False
+    citations = _of_objects(value, place)
+    if citations is not None:
+        return citations, False
     for key in ("output", "outputs", "result", "data"):
         if key in value:
-            return _listed(value[key], trusted=trusted, depth=depth + 1)
-    one, damaged = _single(value, trusted=trusted, depth=depth + 1)
-    return (None if one is None else [one]), damaged
+            return _listed(value[key], place.inside())
+    citation, damaged = _single(value, place.inside())
+    return (None if citation is None else [citation]), damaged
 
 
-def _of_objects(value: Mapping[str, AttributeValue], depth: int) -> list[Citation] | None:
+def _of_objects(value: Mapping[str, AttributeValue], place: _Place) -> list[Citation] | None:
     for key in _OBJECTS if value.keys().isdisjoint(_CONTENTS) else ():
-        held = value.get(key)
-        if is_sequence(held) and all(map(is_mapping, held)):
-            read, _ = _listed(held, trusted=False, depth=depth + 1)
+        objects = value.get(key)
+        if is_sequence(objects) and all(map(is_mapping, objects)):
+            read, _ = _listed(objects, place.inside(trusted=False))
             if read is not None:
                 return read
     return None
@@ -177,8 +188,8 @@ def _columns(value: Mapping[str, AttributeValue]) -> list[Citation] | None:
     """Chroma's result: parallel lists per query; the first query's are read."""
 
     def column(name: str) -> Sequence[AttributeValue]:
-        held = value.get(name)
-        first = held[0] if is_sequence(held) and held else None
+        lists = value.get(name)
+        first = lists[0] if is_sequence(lists) and lists else None
         return first if is_sequence(first) else ()
 
     ids, texts, distances, metadatas = map(column, ("ids", "documents", "distances", "metadatas"))
@@ -190,55 +201,55 @@ def _columns(value: Mapping[str, AttributeValue]) -> list[Citation] | None:
         for name, values in (("id", ids), ("distance", distances), ("metadata", metadatas)):
             if i < len(values):
                 row[name] = values[i]
-        one, _ = _single(row, trusted=True, depth=1, rank=len(rows) + 1)
-        if one is not None:
-            rows.append(one)
+        citation, _ = _single(row, _Place(trusted=True, depth=1), rank=len(rows) + 1)
+        if citation is not None:
+            rows.append(citation)
     return rows
 
 
 def _single(  # noqa: PLR0911 -- one return per shape
-    value: AttributeValue, *, trusted: bool, depth: int, rank: int = 1
+    value: AttributeValue, place: _Place, *, rank: int = 1
 ) -> tuple[Citation | None, bool]:
-    if depth > _DEPTH:
+    if place.depth > _DEPTH:
         return None, False
     if isinstance(value, str):
-        return _from_text(value, trusted=trusted, depth=depth, rank=rank)
+        return _from_text(value, place, rank=rank)
     if is_sequence(value):
         if len(value) == 2 and not isinstance(value[1], str):  # noqa: PLR2004 -- [document, score]
-            inner, damaged = _single(value[0], trusted=trusted, depth=depth + 1, rank=rank)
+            inner, damaged = _single(value[0], place.inside(), rank=rank)
             score = finite(value[1])
             return (replace(inner, score=score) if inner and score is not None else inner), damaged
         return None, False
     if not is_mapping(value) or _is_message(value):
         return None, False
     for wrapper in ("kwargs", "node", "document", "entity", "doc", "json"):
-        held = value.get(wrapper)
-        if is_mapping(held) and (wrapper != "kwargs" or "lc" in value):
-            inner, damaged = _single(held, trusted=trusted, depth=depth + 1, rank=rank)
+        wrapped = value.get(wrapper)
+        if is_mapping(wrapped) and (wrapper != "kwargs" or "lc" in value):
+            inner, damaged = _single(wrapped, place.inside(), rank=rank)
             if inner is None:
                 return None, damaged
             score, kind = _score(value)
             return (inner if score is None else replace(inner, score=score, score_kind=kind)), damaged
-    return _from_mapping(value, trusted=trusted, rank=rank)
+    return _from_mapping(value, trusted=place.trusted, rank=rank)
 
 
 def _is_message(value: Mapping[str, AttributeValue]) -> bool:
     """Whether somebody said it: messages have ids and texts too. LangChain names a message's class in `id`."""
     name = value.get("id") if "lc" in value else None
-    told = (value.get("role"), value.get("type"), name[-1] if is_sequence(name) and name else None)
-    return any(role_of(role) is not None for role in told)
+    roles = (value.get("role"), value.get("type"), name[-1] if is_sequence(name) and name else None)
+    return any(role_of(role) is not None for role in roles)
 
 
-def _from_text(value: str, *, trusted: bool, depth: int, rank: int) -> tuple[Citation | None, bool]:
+def _from_text(value: str, place: _Place, *, rank: int) -> tuple[Citation | None, bool]:
     if not value.strip():
         return None, False
     parsed = parse(value)
     if parsed is not None and is_mapping(parsed.value):
-        return _single(parsed.value, trusted=trusted, depth=depth + 1, rank=rank)
+        return _single(parsed.value, place.inside(), rank=rank)
     printed = reprs.document(value)
     if printed is not None:
         return _from_mapping(printed, trusted=True, rank=rank)
-    return (Citation(content=value, rank=rank) if trusted and value != REDACTED else None), False
+    return (Citation(content=value, rank=rank) if place.trusted and value != REDACTED else None), False
 
 
 def _from_mapping(value: Mapping[str, AttributeValue], *, trusted: bool, rank: int) -> tuple[Citation | None, bool]:
@@ -260,22 +271,22 @@ def _from_mapping(value: Mapping[str, AttributeValue], *, trusted: bool, rank: i
     return (citation if trusted or known else None), damaged
 
 
-def _parts(held: AttributeValue) -> str | None:
+def _parts(content: AttributeValue) -> str | None:
     """The text of content in parts, as Genkit and tools of MCP servers have it."""
-    spoken = is_sequence(held) and all(is_mapping(part) and "text" in part for part in held)
-    return text_of(held).strip() or None if spoken else None
+    are_texts = is_sequence(content) and all(is_mapping(part) and "text" in part for part in content)
+    return text_of(content).strip() or None if are_texts else None
 
 
 def _metadata(value: Mapping[str, AttributeValue]) -> tuple[Mapping[str, AttributeValue], bool]:
     for key in _METADATA:
-        held = value.get(key)
-        if is_mapping(held):
-            return held, False
-        if isinstance(held, str) and held.strip():
-            parsed = parse(held)
+        written = value.get(key)
+        if is_mapping(written):
+            return written, False
+        if isinstance(written, str) and written.strip():
+            parsed = parse(written)
             if parsed is not None and is_mapping(parsed.value):
                 return parsed.value, parsed.cut is not None
-            return {}, held != REDACTED
+            return {}, written != REDACTED
     return {}, False
 
 
@@ -290,9 +301,9 @@ def _text(value: Mapping[str, AttributeValue], keys: Sequence[str]) -> str | Non
     for key in keys:
         if key not in value:
             continue
-        held = value[key]
-        if isinstance(held, str) and held.strip() and held != REDACTED:
-            return held
-        if isinstance(held, int) and not isinstance(held, bool):
-            return str(held)
+        written = value[key]
+        if isinstance(written, str) and written.strip() and written != REDACTED:
+            return written
+        if isinstance(written, int) and not isinstance(written, bool):
+            return str(written)
     return None

@@ -71,6 +71,14 @@ def step_with_io(step: Step, inputs: DecodedValue, outputs: DecodedValue) -> Ste
     return step if reader is None else reader(step, inputs, outputs)
 
 
+def step_with_documents(step: Step, read: Documents | None) -> Step:
+    """Return the step with the documents, flagged where metadata could not be read; as it is for None."""
+    if read is None:
+        return step
+    flags = step.flags | {"metadata_unread"} if read.damaged else step.flags
+    return replace(step, documents=read.citations, flags=flags)
+
+
 def function_input(args: Sequence[AttributeValue], kwargs: Mapping[str, AttributeValue]) -> ChainInput:
     """Return what the arguments of a function ask: the first text is the query, messages beside it the history.
 
@@ -271,7 +279,7 @@ def _retrieval(step: Step, inputs: DecodedValue, outputs: DecodedValue) -> Step:
     read = documents(outputs.value, trusted=True)
     if read is None and isinstance(outputs.value, str) and outputs.value.strip():
         read = documents([outputs.value], trusted=True)
-    return _with_documents(replace(step, retrieval_query=query), read)
+    return step_with_documents(replace(step, retrieval_query=query), read)
 
 
 def _only_text(value: AttributeValue) -> str | None:
@@ -282,7 +290,7 @@ def _only_text(value: AttributeValue) -> str | None:
 
 def _tool(step: Step, inputs: DecodedValue, outputs: DecodedValue) -> Step:
     query = step.retrieval_query or operation_input(inputs.value).query or _only_text(inputs.value)
-    return _with_documents(
+    return step_with_documents(
         replace(step, retrieval_query=query, tool=step.tool or step.span.name), documents(tool_result(outputs.value))
     )
 
@@ -339,10 +347,3 @@ def _speaks_for_a_tool(message: Mapping[str, AttributeValue]) -> bool:
 
 def _is_wrapping(value: Mapping[str, AttributeValue]) -> bool:
     return "output" in value and value.keys().isdisjoint(_OWN)
-
-
-def _with_documents(step: Step, read: Documents | None) -> Step:
-    if read is None:
-        return step
-    flags = step.flags | {"metadata_unread"} if read.damaged else step.flags
-    return replace(step, documents=read.citations, flags=flags)
