@@ -29,18 +29,18 @@ TABLE = Table(facets=(("route", "http.route"),))
 ENDINGS = {
     "question": "question, user question, user query, user input, user message, user prompt, user utterance, "
     "chat input, input query, frage, pregunta, pergunta, domanda",
-    "asked": "query, prompt, input, request",
+    "weak_question": "query, prompt, input, request",
     "answer": "answer, final answer, answer generated, generated answer, generated text, completion, llm response, "
     "llm output, bot response, assistant message, assistant response, model response, ai response, final response, "
     "final output, bot utterance, assistant utterance, reply, output messages, antwort, respuesta, resposta, risposta, "
     "reponse",
-    "answered": "response, output",
+    "weak_answer": "response, output",
     "documents": "documents, docs, contexts, context, chunks, passages, snippets, citations, sources, search results, "
     "retrieved documents, retrieved docs, retrieved chunks, retrieved contexts, retrieved context, source documents, "
     "source nodes, nodes, hits, matches, kb articles, knowledge articles, chunk texts, chunk contents, document texts, "
     "document contents, doc texts, passage texts, retrieved texts, dokumente, documentos, documenti",
     "results": "result, results, tool response, tool output",
-    "returned": "return, return value",
+    "return_value": "return, return value",
     "ids": "document ids, doc ids, chunk ids, retrieved ids",
     "scores": "scores, similarity scores, relevance scores, similarities",
     "distances": "distances",
@@ -50,7 +50,7 @@ ENDINGS = {
     "session": "session id, conversation id, chat id, session",
     "user": "user id, customer id, user",
     "model": "response model",
-    "requested": "model, model name, llm model, model id, request model",
+    "request_model": "model, model name, llm model, model id, request model",
     "input_tokens": "prompt tokens, input tokens",
     "output_tokens": "completion tokens, output tokens",
 }
@@ -182,7 +182,10 @@ def _contents_of(span: Span) -> _Contents:
 
 def _contents_from(values: Attributes, *, failed: bool) -> _Contents:
     ask, answer = chain_input(unwrap(values.get("question"))), chain_output(unwrap(values.get("answer")))
-    weak_ask, weak_answer = chain_input(unwrap(values.get("asked"))), chain_output(unwrap(values.get("answered")))
+    weak_ask, weak_answer = (
+        chain_input(unwrap(values.get("weak_question"))),
+        chain_output(unwrap(values.get("weak_answer"))),
+    )
     sure = ask.query is not None or answer.response is not None
     paired = _is_sentence(weak_ask.query) and (weak_answer.response is not None or failed)
     messages = messages_of(unwrap(values.get("messages")))
@@ -193,10 +196,10 @@ def _contents_from(values: Attributes, *, failed: bool) -> _Contents:
     citations = _with_columns(_documents(values.get("documents")), values)
     if citations is None:
         searches = ask.query or weak_ask.query or "search" in values
-        parsed = documents(unwrap(values.get("results"))) or documents(unwrap(values.get("answered")))
-        parsed = parsed or (documents(unwrap(values.get("returned"))) if searches else None)
+        parsed = documents(unwrap(values.get("results"))) or documents(unwrap(values.get("weak_answer")))
+        parsed = parsed or (documents(unwrap(values.get("return_value"))) if searches else None)
         citations = parsed.citations or None if parsed is not None else answer.documents or weak_answer.documents
-    inputs = unwrap(values.get("question") or values.get("asked"))
+    inputs = unwrap(values.get("question") or values.get("weak_question"))
     earlier = chain_input({"history": unwrap(values["history"])}).history if "history" in values else None
     return _Contents(
         session_id=_name(values.get("session")) or session_and_user.session_in_input(inputs),
@@ -210,7 +213,7 @@ def _contents_from(values: Attributes, *, failed: bool) -> _Contents:
         or (weak_ask.query if believed is not weak_ask else None),
         messages=talk,
         model=_text(values.get("model")),
-        request_model=_text(values.get("requested")),
+        request_model=_text(values.get("request_model")),
         input_tokens=_count(values.get("input_tokens")),
         output_tokens=_count(values.get("output_tokens")),
     )
@@ -297,7 +300,7 @@ def _documents(value: AttributeValue) -> tuple[Citation, ...] | None:
 
 def _is_exchange(values: Attributes) -> bool:
     """Whether the input is an object with a question and the output one with an answer: bodies of a request."""
-    inputs, outputs = unwrap(values.get("asked")), unwrap(values.get("answered"))
+    inputs, outputs = unwrap(values.get("weak_question")), unwrap(values.get("weak_answer"))
     asks = is_mapping(inputs) and not inputs.keys().isdisjoint(_ASKING)
     return asks and is_mapping(outputs) and not outputs.keys().isdisjoint(_ANSWERING)
 

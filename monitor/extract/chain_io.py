@@ -121,7 +121,7 @@ def chain_output(value: AttributeValue) -> ChainOutput:
 
 
 def documents_from_tools(messages: Sequence[ParsedMessage | Message]) -> tuple[Citation, ...] | None:
-    """Return the documents that tools told of since the last message of a user, each once; None when none did."""
+    """Return the documents in replies of tools since the last message of a user, each once; None when none did."""
     last_question = max((at for at, message in enumerate(messages) if message.role == "user"), default=-1)
     by_content: dict[str, Citation] = {}
     for message in messages[last_question + 1 :]:
