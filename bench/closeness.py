@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 
 from monitor.errors import ConfigError
 from monitor.judging.coded.closeness import THRESHOLD, local
-from monitor.model.turns import Citation, Finding, Turn
+from monitor.model.judgements import Finding
+from monitor.model.turns import Citation, Turn
 
 _WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 

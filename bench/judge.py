@@ -34,8 +34,9 @@ from monitor.judging.endpoint.client import OpenAIJudge
 from monitor.judging.endpoint.pacing import PacedJudge
 from monitor.judging.judges import Judges
 from monitor.judging.prompt_metric import load
+from monitor.model.judgements import Verdict
 from monitor.model.spans import Assembly
-from monitor.model.turns import Turn, Verdict
+from monitor.model.turns import Turn
 from monitor.settings.tree import BudgetSettings, SampleSettings, ScoreSettings, SecondOpinionSettings
 from monitor.stages import sample
 from monitor.stages.score import Scorer

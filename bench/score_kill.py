@@ -31,8 +31,9 @@ from _judged_turns import judged_turn
 from _ports import free_port
 from aiohttp import web
 
+from monitor.model.judgements import Reason, Unscored, Verdict
 from monitor.model.spans import Assembly
-from monitor.model.turns import Reason, Unscored, Verdict, turn_id
+from monitor.model.turns import turn_id
 from monitor.runtime.build import open_parts
 from monitor.settings.tree import SampleSettings, Settings
 from monitor.stages import sample

@@ -14,8 +14,8 @@ from types import ModuleType, NoneType, UnionType
 from typing import Literal, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
 from monitor.errors import ConfigError, place
+from monitor.model.judgements import Rubric
 from monitor.model.spans import Span
-from monitor.model.turns import Rubric
 from monitor.settings.tree import Section
 
 Fits: TypeAlias = Callable[[object], bool]

@@ -7,9 +7,10 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from monitor.model.judgements import ChatMessage, ChatRequest, Finding, Reason, Reply, Rubric
 from monitor.model.spans import Decoded, Fragment, Role, Span, Step
 from monitor.model.trends import Alert
-from monitor.model.turns import ChatMessage, ChatRequest, Finding, Reason, Reply, Rubric, Turn
+from monitor.model.turns import Turn
 
 Clock: TypeAlias = Callable[[], datetime]
 """Returns the current aware UTC instant: the wall clock, or event time in `replay`, `demo` and tests."""

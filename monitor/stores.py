@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from monitor.model.spans import Assembly, Fragment, StoredFragment
-from monitor.model.trends import Alert, AlertState, Baseline, Notification, Rollup, Series
-from monitor.model.turns import (
+from monitor.model.judgements import (
     Job,
     JudgeChange,
     JudgeVersion,
@@ -23,9 +21,11 @@ from monitor.model.turns import (
     SecondOpinion,
     SecondOpinionKind,
     Spend,
-    Turn,
     Verdict,
 )
+from monitor.model.spans import Assembly, Fragment, StoredFragment
+from monitor.model.trends import Alert, AlertState, Baseline, Notification, Rollup, Series
+from monitor.model.turns import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

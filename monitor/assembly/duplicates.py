@@ -1,7 +1,7 @@
 """The same model call in two traces: a framework's instrumentation and its client's do not always share a context.
 
 A trace that is nothing but one model call is dropped when another instrumentation of the same process describes the
-same call: same response id, else same text, and enclosing it in time. Source: dialects.md 4.2 and 4.4.
+same call: same response id, else same text, and enclosing it in time.
 """
 
 from __future__ import annotations

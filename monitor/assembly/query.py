@@ -1,4 +1,4 @@
-"""What was asked in a turn, and what had been said before. Source: dialects.md 4.3, query and history."""
+"""What was asked in a turn, and what had been said before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was answered in a turn, by which call, or how the turn failed. Source: dialects.md 4.3, response and error."""
+"""What was answered in a turn, by which call, or how the turn failed."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A chain or agent is a segment with everything below it. What stands side by side below a request, an app's own span or
 a parent that never came is joined in order of time: a rewrite, a retrieval and the answer belong together, the next
-question begins the next turn. Source of the rules: dialects.md 4.2.
+question begins the next turn.
 """
 
 from __future__ import annotations

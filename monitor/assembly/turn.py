@@ -1,4 +1,4 @@
-"""A segment of a trace becomes a turn: which span's word counts for which field. Source: dialects.md 4.3."""
+"""A segment of a trace becomes a turn: which span's word counts for which field."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from monitor import plugins
 from monitor.cli.options import CONFIG, STORE, examples, settings_of
 from monitor.cli.output import FAILED, print_table
 from monitor.errors import ConfigError, MonitorError, place
+from monitor.model.judgements import ChatMessage, ChatRequest
 from monitor.model.spans import Fragment
-from monitor.model.turns import ChatMessage, ChatRequest
 from monitor.runtime.build import (
     build_channels,
     build_collectors,

@@ -23,8 +23,9 @@ from monitor.assets import asset_dir
 from monitor.errors import Permanent
 from monitor.judging.endpoint.prices import price_of
 from monitor.judging.prompt_metric import load as load_metric
+from monitor.model.judgements import Verdict
 from monitor.model.trends import Alert, Rollup, Sums
-from monitor.model.turns import Turn, Verdict
+from monitor.model.turns import Turn
 from monitor.ports import Listening
 from monitor.runtime.build import Parts, build_collectors, build_prices, open_parts
 from monitor.runtime.drive import complete_at, drive

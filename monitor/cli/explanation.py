@@ -13,8 +13,9 @@ import orjson
 from monitor.display.alert_text import one_line
 from monitor.display.tables import TrendRow, printable, trend_line, trend_rows
 from monitor.errors import Rejected
+from monitor.model.judgements import Outcome, Sampling, Unscored, judge_id
 from monitor.model.spans import Span
-from monitor.model.turns import Outcome, Sampling, Turn, Unscored, judge_id
+from monitor.model.turns import Turn
 from monitor.payloads.otlp.fragments import decode_otlp
 from monitor.settings.tree import LONGEST_WINDOW
 from monitor.stores import Store

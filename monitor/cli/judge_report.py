@@ -13,7 +13,7 @@ from monitor.display.tables import add_row
 from monitor.judging.trials.canary import Result, Trial
 from monitor.judging.trials.cost_forecast import Forecast
 from monitor.judging.trials.labelled import Measured
-from monitor.model.turns import SecondOpinionKind
+from monitor.model.judgements import SecondOpinionKind
 from monitor.statistics.agreement import Share
 
 

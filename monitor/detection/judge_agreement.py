@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from monitor.model.turns import SecondOpinion, SecondOpinionKind
+from monitor.model.judgements import SecondOpinion, SecondOpinionKind
 from monitor.statistics.agreement import Agreement, agreement
 from monitor.statistics.intervals import normal_quantile
 

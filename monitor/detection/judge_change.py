@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from monitor.detection.judge_agreement import SecondOpinionSummary, summarize
 from monitor.display.alert_text import instant
-from monitor.model.turns import JudgeChange, JudgeVersion, SecondOpinion, SecondOpinionKind
+from monitor.model.judgements import JudgeChange, JudgeVersion, SecondOpinion, SecondOpinionKind
 from monitor.statistics.agreement import sign_test
 
 _SIGNIFICANCE = 0.05

@@ -13,9 +13,10 @@ from rich.text import Text
 
 from monitor.display.alert_document import alert_document
 from monitor.display.alert_text import escaped, one_line, subject
+from monitor.model.judgements import FAILURES
 from monitor.model.spans import EPOCH
 from monitor.model.trends import Alert, Rollup, Sums
-from monitor.model.turns import FAILURES, Turn
+from monitor.model.turns import Turn
 from monitor.statistics.rates import bounds, wilson_rate
 from monitor.text.timestamps import rfc3339
 

@@ -1,6 +1,6 @@
 """What a chain was asked and what it answered, out of the free-form input and output that frameworks record.
 
-Order of keys: dialects.md 4.3. `certain` is False for what comes from a key that often holds something else, or
+`certain` is False for what comes from a key that often holds something else, or
 from a repr; assembly then prefers what a model call says.
 """
 

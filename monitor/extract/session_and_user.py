@@ -1,7 +1,7 @@
 """Whose conversation a span belongs to, by the keys that apps and several SDKs share.
 
 Keys of one SDK are declared by its dialect; `with_standard_keys` says them in OpenTelemetry's words, on whatever span
-they stand. Source: dialects.md section 3.5. Keys that name a project or a process are not read.
+they stand. Keys that name a project or a process are not read.
 """
 
 from __future__ import annotations

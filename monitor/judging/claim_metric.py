@@ -20,7 +20,8 @@ from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED, clean, fence
 from monitor.judging.reply import json_reply
 from monitor.judging.reply.findings import SUPPORTED, UNSUPPORTED
 from monitor.judging.reply.plain_text import read_yes_no
-from monitor.model.turns import ChatMessage, Detail, Finding, Reason, Reply, Rubric, Turn
+from monitor.model.judgements import ChatMessage, Detail, Finding, Reason, Reply, Rubric
+from monitor.model.turns import Turn
 from monitor.text.claims import claims
 from monitor.text.sentences import split
 

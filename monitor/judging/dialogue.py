@@ -16,7 +16,8 @@ from monitor.judging import injection
 from monitor.judging.claim_metric import ClaimMetric, Question
 from monitor.judging.concurrently import concurrently
 from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED, fit, tokens
-from monitor.model.turns import ChatMessage, ChatRequest, Exchange, Finding, Reason, Reply, Turn
+from monitor.model.judgements import ChatMessage, ChatRequest, Exchange, Finding, Reason, Reply
+from monitor.model.turns import Turn
 from monitor.ports import Judge, Metric
 
 MOST_CALLS = 4

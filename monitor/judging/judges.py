@@ -17,7 +17,8 @@ from typing import Self
 from monitor.errors import Retryable
 from monitor.judging.dialogue import Answer, converse, joined
 from monitor.judging.endpoint.pacing import PacedJudge
-from monitor.model.turns import Finding, JudgeVersion, Reason, Spend, Turn
+from monitor.model.judgements import Finding, JudgeVersion, Reason, Spend
+from monitor.model.turns import Turn
 from monitor.ports import Metric
 
 FALLBACK_JUDGE = "fallback_judge"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from monitor.model.turns import Reason, Rubric, Turn
+from monitor.model.judgements import Reason, Rubric
+from monitor.model.turns import Turn
 
 _NEEDS = (
     ("query", Reason.NO_QUERY),

@@ -26,7 +26,8 @@ from monitor.judging.reply.findings import (
 )
 from monitor.judging.reply.quotations import EVIDENCE_NOT_FOUND, holds, plain
 from monitor.judging.reply.retrieval import read_intents, read_ranking
-from monitor.model.turns import ChatMessage, Finding, Reason, Reply, Rubric, Turn
+from monitor.model.judgements import ChatMessage, Finding, Reason, Reply, Rubric
+from monitor.model.turns import Turn
 
 _IMAGE = "[image]"
 """Stands where the telemetry had an image, which we do not keep and cannot show a judge."""

@@ -22,7 +22,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sums:
-    """Additive statistics of one window (statistics.md section 5); merging is `+` of every field.
+    """Additive statistics of one window; merging is `+` of every field.
 
     w is the weight 1/probability, x is 1 for a defect else 0, f the proxy score; `s` is the score on the metric's
     scale.

@@ -29,8 +29,8 @@ from monitor.judging.endpoint.limiter import Limiter
 from monitor.judging.endpoint.pacing import PacedJudge
 from monitor.judging.endpoint.prices import KNOWN, Price, price_of
 from monitor.judging.judges import Judges
+from monitor.model.judgements import Rubric
 from monitor.model.spans import Decoded, Fragment
-from monitor.model.turns import Rubric
 from monitor.payloads.otlp.fragments import decode_otlp
 from monitor.payloads.turn_records.fragments import decode_turns
 from monitor.ports import Channel, Clock, Collector, Dialect, Metric, Proxy, Sink

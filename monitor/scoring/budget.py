@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from monitor.model.turns import Spend
+from monitor.model.judgements import Spend
 from monitor.ports import Clock
 from monitor.settings.tree import BudgetSettings
 from monitor.stores import SpendStore

@@ -16,7 +16,8 @@ from typing import TypeVar
 
 from monitor.errors import StoreUnavailable
 from monitor.judging.dialogue import Answer
-from monitor.model.turns import Finding, Job, Outcome, Reason, Turn, Unscored, Verdict
+from monitor.model.judgements import Finding, Job, Outcome, Reason, Unscored, Verdict
+from monitor.model.turns import Turn
 from monitor.ports import Clock
 from monitor.retry import backoff
 from monitor.settings.tree import ScoreSettings

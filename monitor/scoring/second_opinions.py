@@ -16,7 +16,8 @@ from monitor.errors import MonitorError, StoreUnavailable
 from monitor.judging.concurrently import concurrently
 from monitor.judging.dialogue import Answer
 from monitor.judging.judges import Judges
-from monitor.model.turns import Finding, Job, JudgeChange, JudgeVersion, SecondOpinion, SecondOpinionKind, Turn, Verdict
+from monitor.model.judgements import Finding, Job, JudgeChange, JudgeVersion, SecondOpinion, SecondOpinionKind, Verdict
+from monitor.model.turns import Turn
 from monitor.ports import Clock, Metric
 from monitor.scoring.outcomes import pause
 from monitor.settings.tree import SecondOpinionSettings

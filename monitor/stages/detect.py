@@ -15,8 +15,8 @@ from typing import Protocol
 
 from monitor.detection.judge_change import JudgeComparison, judge_comparisons
 from monitor.detection.regressions import Family, detect
+from monitor.model.judgements import SecondOpinionKind
 from monitor.model.trends import Alert, AlertState, Baseline, Regression, Rollup, Series
-from monitor.model.turns import SecondOpinionKind
 from monitor.settings.tree import DetectSettings
 from monitor.stores import AlertStore, SecondOpinionStore, SeriesStore
 

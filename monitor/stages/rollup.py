@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from monitor.model.turns import Rubric
+from monitor.model.judgements import Rubric
 from monitor.settings.tree import RollupSettings
 from monitor.stores import SeriesStore, Window
 

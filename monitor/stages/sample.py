@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Protocol
 
 from monitor.judging.needs import unmet
-from monitor.model.turns import Job, Rubric, Sampling, Turn, Unscored
+from monitor.model.judgements import Job, Rubric, Sampling, Unscored
+from monitor.model.turns import Turn
 from monitor.ports import Proxy
 from monitor.settings.tree import SampleSettings
 from monitor.statistics.draw import unit

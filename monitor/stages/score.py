@@ -20,7 +20,8 @@ from monitor.errors import ConfigError, Paused, RateLimited, Retryable, StoreUna
 from monitor.judging.dialogue import MOST_CALLS, Answer
 from monitor.judging.endpoint.pacing import PATIENCE
 from monitor.judging.judges import Judges
-from monitor.model.turns import Exchange, Job, Outcome, Reason, Spend, Turn, Verdict
+from monitor.model.judgements import Exchange, Job, Outcome, Reason, Spend, Verdict
+from monitor.model.turns import Turn
 from monitor.ports import Clock, Metric
 from monitor.scoring.budget import Ledger
 from monitor.scoring.in_flight import CallsInFlight

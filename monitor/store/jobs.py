@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, case, delete, func, null, select, tuple_, update
 
-from monitor.model.turns import Job, Outcome, Sampling, Unscored, Verdict
+from monitor.model.judgements import Job, Outcome, Sampling, Unscored, Verdict
 from monitor.store import changed_windows
 from monitor.store.columns import label
 from monitor.store.outcome_rows import exchange_row, job_from, job_row, outcome_from, outcome_row

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import orjson
 from sqlalchemy import Row
 
-from monitor.model.turns import Detail, Exchange, Finding, Job, Outcome, Reason, Unscored, Verdict
+from monitor.model.judgements import Detail, Exchange, Finding, Job, Outcome, Reason, Unscored, Verdict
 from monitor.store.columns import json_text
 from monitor.store.turn_rows import Cell
 

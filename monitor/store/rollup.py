@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Row, and_, case, cast, delete, func, literal, select
 
+from monitor.model.judgements import Rubric
 from monitor.model.trends import Rollup, Series, Sums
-from monitor.model.turns import Rubric
 from monitor.store.columns import label
 from monitor.store.series import rollup_row
 from monitor.store.statements import insert

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from sqlalchemy import Connection, and_, func, literal_column, select
 
-from monitor.model.turns import Job, JudgeChange, JudgeVersion, SecondOpinion, SecondOpinionKind, Verdict
+from monitor.model.judgements import Job, JudgeChange, JudgeVersion, SecondOpinion, SecondOpinionKind, Verdict
 from monitor.store.columns import json_text, label
 from monitor.store.outcome_rows import outcome_from
 from monitor.store.statements import insert

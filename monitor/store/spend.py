@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, func, select
 
-from monitor.model.turns import Spend
+from monitor.model.judgements import Spend
 from monitor.store.statements import insert
 from monitor.store.tables import spend as table
 

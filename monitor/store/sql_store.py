@@ -6,9 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from monitor.errors import ConfigError
-from monitor.model.spans import Assembly, Fragment, StoredFragment
-from monitor.model.trends import Alert, AlertState, Baseline, Notification, Rollup, Series
-from monitor.model.turns import (
+from monitor.model.judgements import (
     Job,
     JudgeChange,
     JudgeVersion,
@@ -18,9 +16,11 @@ from monitor.model.turns import (
     SecondOpinion,
     SecondOpinionKind,
     Spend,
-    Turn,
     Verdict,
 )
+from monitor.model.spans import Assembly, Fragment, StoredFragment
+from monitor.model.trends import Alert, AlertState, Baseline, Notification, Rollup, Series
+from monitor.model.turns import Turn
 from monitor.store import alerts as alert_rows
 from monitor.store import changed_windows, housekeeping, migration, rollup, series, spans, turns
 from monitor.store import jobs as job_rows

@@ -9,22 +9,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine
 
+from monitor.model.judgements import Detail, Exchange, Finding, Job, Reason, Rubric, Sampling, Unscored, Verdict
 from monitor.model.spans import Assembly, Fragment
-from monitor.model.turns import (
-    Citation,
-    Detail,
-    Exchange,
-    Finding,
-    Job,
-    Message,
-    Reason,
-    Rubric,
-    Sampling,
-    Turn,
-    Unscored,
-    Verdict,
-    turn_id,
-)
+from monitor.model.turns import Citation, Message, Turn, turn_id
 from monitor.store.migration import migrate
 from monitor.store.sql_store import open_store
 from monitor.store.tables import metadata

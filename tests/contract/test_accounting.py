@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from monitor.model.judgements import Exchange, Finding, Reason, Unscored, Verdict
 from monitor.model.trends import Sums
-from monitor.model.turns import Exchange, Finding, Reason, Turn, Unscored, Verdict
+from monitor.model.turns import Turn
 from monitor.stores import Store
 
 if TYPE_CHECKING:

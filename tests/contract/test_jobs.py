@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor.model.turns import Exchange, Finding, Reason, Verdict
+from monitor.model.judgements import Exchange, Finding, Reason, Verdict
 from monitor.stores import Store
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from monitor.model.turns import JudgeChange, JudgeVersion, SecondOpinion, SecondOpinionKind
+from monitor.model.judgements import JudgeChange, JudgeVersion, SecondOpinion, SecondOpinionKind
 from monitor.stores import Store
 
 if TYPE_CHECKING:

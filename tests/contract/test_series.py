@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.errors import ConfigError
+from monitor.model.judgements import Exchange, Reason, Rubric
 from monitor.model.trends import Baseline, Series, Sums
-from monitor.model.turns import Exchange, Reason, Rubric
 from monitor.store.sql_store import open_store
 from monitor.stores import Store
 

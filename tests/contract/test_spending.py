@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor.model.turns import Job, Spend, Verdict
+from monitor.model.judgements import Job, Spend, Verdict
 from monitor.stores import Store
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy.exc import StatementError
 
+from monitor.model.judgements import Reason
 from monitor.model.spans import Assembly
-from monitor.model.turns import Citation, Message, Reason
+from monitor.model.turns import Citation, Message
 from monitor.stores import Store
 
 if TYPE_CHECKING:

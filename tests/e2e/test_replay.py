@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor.model.turns import Unscored
+from monitor.model.judgements import Unscored
 from monitor.store.sql_store import SqlStore, open_store
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from monitor.model.turns import Verdict
+from monitor.model.judgements import Verdict
 from monitor.payloads.otlp.fragments import decode_otlp
 from monitor.store.sql_store import open_store
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Tracer
 
-    from monitor.model.turns import Outcome, Turn
+    from monitor.model.judgements import Outcome
+    from monitor.model.turns import Turn
     from monitor.store.sql_store import SqlStore
     from tests.e2e.conftest import Command, Lines, Monitor, Start
 

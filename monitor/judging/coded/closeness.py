@@ -17,7 +17,8 @@ from monitor import plugins
 from monitor.judging.injection import flags
 from monitor.judging.prompt.passages import pieces
 from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED
-from monitor.model.turns import Detail, Finding, Reason, Rubric, Turn
+from monitor.model.judgements import Detail, Finding, Reason, Rubric
+from monitor.model.turns import Turn
 from monitor.text.claims import claims
 from monitor.text.languages import differ
 from monitor.text.sentences import split

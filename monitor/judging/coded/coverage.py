@@ -10,7 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from monitor.model.turns import Reason, Turn
+from monitor.model.judgements import Reason
+from monitor.model.turns import Turn
 from monitor.text import words
 from monitor.text.claims import claims
 from monitor.text.languages import differ, latin_language

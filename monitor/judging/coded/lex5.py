@@ -15,7 +15,8 @@ from threading import Lock
 
 from monitor.judging.coded.coverage import Sentence, cover
 from monitor.judging.injection import flags
-from monitor.model.turns import ChatMessage, Detail, Finding, Reason, Reply, Rubric, Turn
+from monitor.model.judgements import ChatMessage, Detail, Finding, Reason, Reply, Rubric
+from monitor.model.turns import Turn
 from monitor.text import words
 
 VERSION = "lex5-1"

@@ -21,7 +21,8 @@ from monitor.judging.coded.refusal import declines
 from monitor.judging.injection import flags
 from monitor.judging.prompt import file as prompt_file
 from monitor.judging.prompt.front_matter import Need
-from monitor.model.turns import ChatMessage, Finding, Reason, Reply, Rubric, Turn
+from monitor.model.judgements import ChatMessage, Finding, Reason, Reply, Rubric
+from monitor.model.turns import Turn
 from monitor.plugin_contract import wrong_field
 
 NAMES = (

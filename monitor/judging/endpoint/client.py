@@ -25,7 +25,7 @@ from monitor.judging.endpoint.capabilities import REASONING_HEADROOM, Capabiliti
 from monitor.judging.endpoint.completion import read
 from monitor.judging.endpoint.content_filter import severities
 from monitor.judging.endpoint.prices import KNOWN, Price, price_of
-from monitor.model.turns import ChatMessage, ChatRequest, Reply
+from monitor.model.judgements import ChatMessage, ChatRequest, Reply
 from monitor.retry import retry_after
 
 _SEED = 7

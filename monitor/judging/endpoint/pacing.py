@@ -17,7 +17,7 @@ from monitor.judging.endpoint.breaker import Breaker
 from monitor.judging.endpoint.limiter import Limiter
 from monitor.judging.endpoint.outage import Outage
 from monitor.judging.prompt.quoting import tokens
-from monitor.model.turns import ChatRequest, JudgeVersion, Reply, Spend
+from monitor.model.judgements import ChatRequest, JudgeVersion, Reply, Spend
 from monitor.ports import Endpoint
 from monitor.retry import backoff
 

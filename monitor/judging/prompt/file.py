@@ -19,7 +19,7 @@ from monitor.judging.prompt.front_matter import FrontMatter, MetricSettings, key
 from monitor.judging.prompt.marked_yaml import MarkedYaml, load
 from monitor.judging.prompt.schema import Schema
 from monitor.judging.prompt.template import Fields, Template, parse
-from monitor.model.turns import ChatMessage
+from monitor.model.judgements import ChatMessage
 from monitor.settings.nearest import suggestion
 
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)---[ \t]*\n", re.DOTALL)

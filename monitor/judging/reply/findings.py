@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from monitor.errors import UnreadableReply
 from monitor.judging.prompt.schema import Json
-from monitor.model.turns import Detail, Finding, Reason
+from monitor.model.judgements import Detail, Finding, Reason
 
 SUPPORTED, CONTRADICTED, UNSUPPORTED, NO_CLAIM = "supported", "contradicted", "unsupported", "no_claim"
 JUDGE_INJECTION = "judge_injection"

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from monitor.errors import UnreadableReply
 from monitor.judging.prompt.schema import Json, Schema
-from monitor.model.turns import Reason, Reply
+from monitor.model.judgements import Reason, Reply
 from monitor.text.claims import refuses
 from monitor.text.sentences import split
 

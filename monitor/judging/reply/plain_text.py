@@ -6,7 +6,7 @@ import re
 
 from monitor.errors import UnreadableReply
 from monitor.judging.reply.findings import Defect, Scale, scored
-from monitor.model.turns import Finding
+from monitor.model.judgements import Finding
 
 _WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
 _UNIT = r"(?:\s*(?:stars?|points?|(?:/|out of)\s*(?P<best>\d{1,4}|five)))?"

@@ -13,7 +13,7 @@ from monitor.judging.coded import ranking
 from monitor.judging.prompt.front_matter import RankingSettings
 from monitor.judging.prompt.schema import Json
 from monitor.judging.reply.findings import Defect, entries, text
-from monitor.model.turns import Detail, Finding
+from monitor.model.judgements import Detail, Finding
 
 _MOST_RELEVANT = 10
 

@@ -21,7 +21,8 @@ from monitor.errors import ConfigError
 from monitor.judging.concurrently import concurrently
 from monitor.judging.judges import Judges
 from monitor.judging.reply.findings import JUDGE_INJECTION
-from monitor.model.turns import Citation, Finding, Message, Reason, Turn
+from monitor.model.judgements import Finding, Reason
+from monitor.model.turns import Citation, Message, Turn
 from monitor.ports import Metric
 
 _WHEN = datetime(2026, 1, 1, tzinfo=UTC)

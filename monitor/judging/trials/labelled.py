@@ -19,7 +19,8 @@ from monitor.errors import ConfigError, MalformedPayload
 from monitor.judging.concurrently import concurrently
 from monitor.judging.judges import Judges
 from monitor.judging.needs import unmet
-from monitor.model.turns import Finding, Reason, Turn
+from monitor.model.judgements import Finding, Reason
+from monitor.model.turns import Turn
 from monitor.payloads.turn_records.fragments import decode_turns, turn_fragment
 from monitor.ports import Metric
 from monitor.statistics.agreement import Agreement, agreement, area

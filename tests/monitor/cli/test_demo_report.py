@@ -9,8 +9,8 @@ from judged_turn import ASKED_AT, judged_turn
 
 from monitor.cli.demo_report import lines, page
 from monitor.cli.demonstration import Demonstration, JudgedTurn, Period, Scenario
+from monitor.model.judgements import Exchange, Finding, Job, Verdict
 from monitor.model.trends import Alert, AlertState, Regression, Rollup, Series, Sums
-from monitor.model.turns import Exchange, Finding, Job, Verdict
 from monitor.statistics.rates import Rate
 
 START = ASKED_AT.replace(hour=0)

@@ -17,8 +17,8 @@ from monitor.cli.main import commands
 from monitor.errors import ConfigError
 from monitor.judging.dialogue import REPAIR
 from monitor.judging.prompt.file import shipped
+from monitor.model.judgements import Spend
 from monitor.model.spans import Assembly
-from monitor.model.turns import Spend
 from monitor.store.sql_store import open_store
 
 OWN = "\n".join((asset_dir("prompts") / f"{name}.md").read_text(encoding="utf-8") for name in shipped())

@@ -5,7 +5,7 @@ from rich.console import Console
 from monitor.cli.judge_report import agreement_table, second_opinion_table
 from monitor.detection.judge_agreement import SecondOpinionSummary
 from monitor.judging.trials.labelled import Measured
-from monitor.model.turns import SecondOpinionKind
+from monitor.model.judgements import SecondOpinionKind
 from monitor.statistics.agreement import agreement
 
 ODD = "[/red]\n\x1b[2J" + "x" * 100_000

@@ -14,8 +14,7 @@ from judged_turn import judged_turn
 from monitor.cli.main import commands
 from monitor.detection.judge_agreement import summarize
 from monitor.judging.reply.findings import JUDGE_INJECTION
-from monitor.model.spans import Assembly
-from monitor.model.turns import (
+from monitor.model.judgements import (
     Exchange,
     Finding,
     Job,
@@ -25,6 +24,7 @@ from monitor.model.turns import (
     SecondOpinionKind,
     Verdict,
 )
+from monitor.model.spans import Assembly
 from monitor.store.sql_store import open_store
 
 NOW = datetime.now(UTC)

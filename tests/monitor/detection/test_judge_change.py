@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from monitor.detection.judge_change import JudgeComparison, judge_comparisons
-from monitor.model.turns import Job, JudgeChange, JudgeVersion, SecondOpinion, SecondOpinionKind
+from monitor.model.judgements import Job, JudgeChange, JudgeVersion, SecondOpinion, SecondOpinionKind
 
 NOW = datetime(2026, 3, 5, 4, 0, tzinfo=UTC)
 OLD = JudgeVersion(judge="openai:m", model="m", fingerprint="fp_1")

@@ -17,8 +17,8 @@ from sqlalchemy import insert
 from monitor.assets import asset_dir
 from monitor.errors import ConfigError
 from monitor.grafana.dashboard import DataSource, bind, load, revision, tags
+from monitor.model.judgements import Job, JudgeVersion, SecondOpinion, SecondOpinionKind
 from monitor.model.trends import Alert, AlertState, Regression, Rollup, Series, Sums
-from monitor.model.turns import Job, JudgeVersion, SecondOpinion, SecondOpinionKind
 from monitor.stages.publish import GAUGES, SPANS
 from monitor.stages.score import COUNTERS
 from monitor.statistics.rates import wilson_rate

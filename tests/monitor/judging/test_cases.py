@@ -20,7 +20,8 @@ from monitor.judging.endpoint.pacing import PacedJudge
 from monitor.judging.needs import unmet
 from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED, fence
 from monitor.judging.prompt_metric import PromptMetric, load, load_all
-from monitor.model.turns import Citation, Finding, Reason, Turn
+from monitor.model.judgements import Finding, Reason
+from monitor.model.turns import Citation, Turn
 from monitor.settings.tree import JudgeSettings
 
 pytestmark = pytest.mark.shared

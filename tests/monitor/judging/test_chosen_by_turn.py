@@ -10,7 +10,8 @@ from monitor.judging.coded.registry import coded
 from monitor.judging.needs import unmet
 from monitor.judging.prompt.file import shipped
 from monitor.judging.prompt_metric import load_all
-from monitor.model.turns import Rubric, Turn
+from monitor.model.judgements import Rubric
+from monitor.model.turns import Turn
 
 _IN_CODE = (
     "f1",

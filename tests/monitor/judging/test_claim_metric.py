@@ -14,7 +14,8 @@ from monitor.judging.dialogue import Answer, converse
 from monitor.judging.endpoint.client import OpenAIJudge
 from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED
 from monitor.judging.prompt_metric import load
-from monitor.model.turns import Citation, Finding, Reason, Turn
+from monitor.model.judgements import Finding, Reason
+from monitor.model.turns import Citation, Turn
 
 NewJudge = Callable[..., OpenAIJudge]
 EARTH = "The Earth is the third planet from the Sun and the only astronomical object known to harbor life."

@@ -14,7 +14,8 @@ from monitor.judging.dialogue import MOST_CALLS, Answer, converse
 from monitor.judging.endpoint.client import OpenAIJudge
 from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED
 from monitor.judging.prompt_metric import load, load_all
-from monitor.model.turns import Finding, Reason, Turn
+from monitor.model.judgements import Finding, Reason
+from monitor.model.turns import Turn
 
 NewJudge = Callable[..., OpenAIJudge]
 _GOOD = json.dumps({"reason": "r", "score": 4})

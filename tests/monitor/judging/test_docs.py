@@ -9,7 +9,7 @@ from monitor.judging.coded.lex5 import THRESHOLD
 from monitor.judging.coded.registry import NAMES
 from monitor.judging.prompt.file import locate, read, shipped
 from monitor.judging.prompt.front_matter import DefectSettings, MetricSettings, PromptSettings
-from monitor.model.turns import Reason
+from monitor.model.judgements import Reason
 
 PAGE = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^#### `(\w+)`\n\n(.*?)(?=^#|\Z)", PAGE, re.MULTILINE | re.DOTALL))

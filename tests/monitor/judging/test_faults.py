@@ -18,7 +18,8 @@ from monitor.judging.endpoint.client import OpenAIJudge
 from monitor.judging.needs import unmet
 from monitor.judging.prompt.file import shipped
 from monitor.judging.prompt_metric import load_all
-from monitor.model.turns import Citation, Finding, Message, Reason, Turn
+from monitor.model.judgements import Finding, Reason
+from monitor.model.turns import Citation, Message, Turn
 
 NewJudge = Callable[..., OpenAIJudge]
 TURN = replace(judged_turn("Refunds take 14 days. They are free."), ground_truth="14 days.")

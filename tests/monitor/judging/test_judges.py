@@ -13,7 +13,7 @@ from monitor.judging.endpoint.client import OpenAIJudge
 from monitor.judging.endpoint.pacing import PacedJudge
 from monitor.judging.judges import FALLBACK_JUDGE, Judges
 from monitor.judging.prompt_metric import load
-from monitor.model.turns import Finding, Reason
+from monitor.model.judgements import Finding, Reason
 
 NewJudge = Callable[..., OpenAIJudge]
 METRIC = load("relevance", judge_name="openai:judge-1")

@@ -6,7 +6,8 @@ import pytest
 from judged_turn import judged_turn
 
 from monitor.judging.needs import unmet
-from monitor.model.turns import Citation, Reason, Rubric, Turn
+from monitor.model.judgements import Reason, Rubric
+from monitor.model.turns import Citation, Turn
 
 
 def _rubric(metric: str, *needs: str) -> Rubric:

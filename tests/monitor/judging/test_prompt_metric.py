@@ -12,7 +12,8 @@ from judged_turn import judged_turn
 from monitor.errors import UnreadableReply
 from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED, fence
 from monitor.judging.prompt_metric import load, load_all
-from monitor.model.turns import Citation, Finding, Message, Reason, Reply
+from monitor.model.judgements import Finding, Reason, Reply
+from monitor.model.turns import Citation, Message
 
 _KEY = b"secret"
 

@@ -16,7 +16,8 @@ from monitor.judging.endpoint.client import OpenAIJudge
 from monitor.judging.prompt.file import shipped
 from monitor.judging.prompt_metric import PromptMetric, load_all
 from monitor.judging.reply.findings import JUDGE_INJECTION
-from monitor.model.turns import Citation, Finding, Reason, Reply, Turn
+from monitor.model.judgements import Finding, Reason, Reply
+from monitor.model.turns import Citation, Turn
 
 TURN = replace(
     judged_turn(

@@ -16,8 +16,8 @@ from monitor.judging.endpoint.client import OpenAIJudge
 from monitor.judging.endpoint.pacing import PacedJudge
 from monitor.judging.judges import Judges
 from monitor.judging.prompt_metric import load_all
+from monitor.model.judgements import Exchange, Finding, Job, JudgeVersion, SecondOpinion, SecondOpinionKind, Verdict
 from monitor.model.spans import Assembly
-from monitor.model.turns import Exchange, Finding, Job, JudgeVersion, SecondOpinion, SecondOpinionKind, Verdict
 from monitor.scoring.second_opinions import SecondOpinions, stratified
 from monitor.settings.tree import BudgetSettings, SampleSettings, ScoreSettings, SecondOpinionSettings
 from monitor.stages import sample

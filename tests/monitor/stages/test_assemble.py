@@ -16,8 +16,9 @@ import pytest
 from monitor.assembly.rules import reading_rules
 from monitor.assembly.trace_turns import read_trace
 from monitor.dialects._configured import Fields, NamedDialect, places
+from monitor.model.judgements import Sampling
 from monitor.model.spans import Decoded, Fragment, Role, Span, Step, Trace
-from monitor.model.turns import Sampling, Turn
+from monitor.model.turns import Turn
 from monitor.ports import Dialect
 from monitor.runtime.isolation import PluginFailures, guarded_dialect
 from monitor.settings.tree import AssembleSettings

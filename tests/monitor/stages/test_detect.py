@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import insert
 
 from monitor.display.alert_text import explanation, headline
+from monitor.model.judgements import Job, JudgeVersion, SecondOpinion, SecondOpinionKind
 from monitor.model.trends import Alert, AlertState, Baseline, Rollup, Series, Sums
-from monitor.model.turns import Job, JudgeVersion, SecondOpinion, SecondOpinionKind
 from monitor.settings.tree import AlertSettings, DetectSettings
 from monitor.stages import alert as alert_stage
 from monitor.stages import detect

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from monitor.model.judgements import Finding, Job, Outcome, Reason, Rubric, Sampling, Unscored, Verdict
 from monitor.model.spans import Assembly
 from monitor.model.trends import Rollup, Series
-from monitor.model.turns import Finding, Job, Outcome, Reason, Rubric, Sampling, Turn, Unscored, Verdict, turn_id
+from monitor.model.turns import Turn, turn_id
 from monitor.settings.tree import RollupSettings
 from monitor.stages import rollup
 from monitor.statistics.rates import wilson_rate

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from judged_turn import ASKED_AT, judged_turn
 
 from monitor.judging.coded.lex5 import Lex5
+from monitor.model.judgements import Reason, Rubric, Sampling
 from monitor.model.spans import Assembly
-from monitor.model.turns import Reason, Rubric, Sampling, Turn
+from monitor.model.turns import Turn
 from monitor.settings.tree import SampleSettings
 from monitor.stages.sample import decide, tick
 from monitor.store.sql_store import SqlStore, open_store

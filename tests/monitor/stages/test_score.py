@@ -24,8 +24,9 @@ from monitor.judging.endpoint.pacing import PacedJudge
 from monitor.judging.endpoint.prices import Price
 from monitor.judging.judges import Judges
 from monitor.judging.prompt_metric import load, load_all
+from monitor.model.judgements import ChatMessage, Finding, Job, Outcome, Reason, Reply, Rubric, Unscored, Verdict
 from monitor.model.spans import Assembly
-from monitor.model.turns import ChatMessage, Finding, Job, Outcome, Reason, Reply, Rubric, Turn, Unscored, Verdict
+from monitor.model.turns import Turn
 from monitor.ports import Metric
 from monitor.scoring.outcomes import CACHED
 from monitor.settings.tree import BudgetSettings, SampleSettings, ScoreSettings, SecondOpinionSettings

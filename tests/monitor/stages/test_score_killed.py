@@ -16,8 +16,8 @@ from judge_server import JudgeServer, Step, completion, kind
 from judged_turn import ASKED_AT, judged_turn
 
 from monitor.judging.prompt_metric import load_all
+from monitor.model.judgements import Reason, Unscored, Verdict
 from monitor.model.spans import Assembly
-from monitor.model.turns import Reason, Unscored, Verdict
 from monitor.settings.tree import SampleSettings
 from monitor.stages import sample
 from monitor.store.sql_store import SqlStore, open_store

@@ -9,7 +9,8 @@ from monitor.errors import ConfigError
 from monitor.judging.coded.closeness import THRESHOLD, Closeness, local
 from monitor.judging.coded.registry import coded
 from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED
-from monitor.model.turns import Citation, Finding, Reason, Turn
+from monitor.model.judgements import Finding, Reason
+from monitor.model.turns import Citation, Turn
 
 _DUTCH = "Het bedrag wordt binnen veertien dagen op uw rekening gestort. De honden van de buren blaffen in de tuin."
 _REFUNDS = "The amount is paid to the account within fourteen days and there is no fee for it."

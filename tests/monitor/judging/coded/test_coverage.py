@@ -4,7 +4,8 @@ import pytest
 from judged_turn import judged_turn
 
 from monitor.judging.coded.coverage import Coverage, cover, unmarked
-from monitor.model.turns import Citation, Reason
+from monitor.model.judgements import Reason
+from monitor.model.turns import Citation
 
 
 def _covered(response: str, *documents: str, query: str = "") -> Coverage:

@@ -11,7 +11,7 @@ import pytest
 from judged_turn import judged_turn
 
 from monitor.judging.coded.lex5 import THRESHOLD, GroundednessProxy, Lex5
-from monitor.model.turns import Finding, Reason
+from monitor.model.judgements import Finding, Reason
 
 _DOCUMENT = (
     "Refunds are paid within 14 days to the card that was used for the order. Shipping costs are not refunded. "

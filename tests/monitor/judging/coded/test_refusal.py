@@ -9,7 +9,7 @@ from judged_turn import judged_turn
 
 from monitor.judging.coded.refusal import declines
 from monitor.judging.coded.registry import coded
-from monitor.model.turns import Finding
+from monitor.model.judgements import Finding
 
 
 @pytest.mark.parametrize(

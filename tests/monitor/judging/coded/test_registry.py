@@ -7,7 +7,8 @@ from judged_turn import judged_turn
 
 from monitor.errors import ConfigError, Rejected
 from monitor.judging.coded.registry import coded
-from monitor.model.turns import Citation, Finding, Reason, Turn
+from monitor.model.judgements import Finding, Reason
+from monitor.model.turns import Citation, Turn
 
 _DOCUMENTS = tuple(Citation(id=name, content=name) for name in ("a", "b", "c", "d"))
 
@@ -118,7 +119,7 @@ def test_every_k_is_a_series() -> None:
 SCORER = """
 import dataclasses
 
-from monitor.model.turns import Finding, Rubric
+from monitor.model.judgements import Finding, Rubric
 
 class Length:
     rubric = Rubric(

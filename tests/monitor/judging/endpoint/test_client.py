@@ -14,7 +14,7 @@ from monitor.errors import MonitorError, RateLimited, Rejected, Retryable, Timed
 from monitor.judging.endpoint.capabilities import REASONING_HEADROOM
 from monitor.judging.endpoint.client import OpenAIJudge
 from monitor.judging.endpoint.prices import Price
-from monitor.model.turns import ChatMessage, ChatRequest, Reply
+from monitor.model.judgements import ChatMessage, ChatRequest, Reply
 
 _MESSAGES = (
     ChatMessage(role="system", content="Judge."),

@@ -14,7 +14,7 @@ from monitor.judging.endpoint.client import OpenAIJudge
 from monitor.judging.endpoint.outage import Outage
 from monitor.judging.endpoint.pacing import PacedJudge
 from monitor.judging.judges import Judges
-from monitor.model.turns import ChatMessage, ChatRequest, Reply
+from monitor.model.judgements import ChatMessage, ChatRequest, Reply
 
 _REQUEST = ChatRequest(messages=(ChatMessage(role="user", content="PRIVATE"),), max_output_tokens=9)
 

@@ -13,7 +13,7 @@ from monitor.judging.endpoint.breaker import Breaker
 from monitor.judging.endpoint.client import OpenAIJudge
 from monitor.judging.endpoint.limiter import Limiter
 from monitor.judging.endpoint.pacing import PacedJudge
-from monitor.model.turns import ChatMessage, ChatRequest
+from monitor.model.judgements import ChatMessage, ChatRequest
 
 _REQUEST = ChatRequest(
     messages=(ChatMessage(role="system", content="s"), ChatMessage(role="user", content="(1) u")), max_output_tokens=9

@@ -5,7 +5,7 @@ import pytest
 from monitor.errors import UnreadableReply
 from monitor.judging.prompt.schema import Json
 from monitor.judging.reply.findings import Scale, addressed, groundedness, read_score, read_sentences
-from monitor.model.turns import Finding, Reason
+from monitor.model.judgements import Finding, Reason
 
 _WORDS = {"s": "supported", "c": "contradicted", "u": "unsupported", "n": "no_claim"}
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from monitor.errors import UnreadableReply
 from monitor.judging.prompt.schema import Schema
 from monitor.judging.reply.json_reply import declines, incomplete, read
-from monitor.model.turns import Reason, Reply
+from monitor.model.judgements import Reason, Reply
 
 _SCHEMA = Schema(
     {

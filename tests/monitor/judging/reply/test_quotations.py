@@ -7,7 +7,8 @@ from judged_turn import judged_turn
 
 from monitor.judging.prompt_metric import load
 from monitor.judging.reply.quotations import EVIDENCE_NOT_FOUND, holds, plain
-from monitor.model.turns import Citation, Finding, Reply
+from monitor.model.judgements import Finding, Reply
+from monitor.model.turns import Citation
 
 _DOCUMENTS = plain(["Refunds are paid within 14 days, to the card that was used.", "返金は14日以内に行われます。"])
 

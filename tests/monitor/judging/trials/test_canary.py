@@ -16,7 +16,7 @@ from monitor.judging.judges import Judges
 from monitor.judging.prompt.file import shipped
 from monitor.judging.prompt_metric import load_all
 from monitor.judging.trials.canary import BASES, Canary, Result, Trial, attacked, canaries, run
-from monitor.model.turns import Reason
+from monitor.model.judgements import Reason
 
 ALL = canaries()
 OWN = "\n".join((asset_dir("prompts") / f"{name}.md").read_text(encoding="utf-8") for name in shipped())
