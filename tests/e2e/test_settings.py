@@ -51,7 +51,7 @@ def test_unknown_option_is_told(rag_monitor: Command) -> None:
 def test_check_changes_nothing(rag_monitor: Command) -> None:
     """With the defaults all parts are well, and nothing was made."""
     done = rag_monitor.ok("check")
-    parts = ["installation", "collectors", "store", "metrics", "judge", "channels", "grafana"]
+    parts = ["installation", "collectors", "dialects", "store", "metrics", "judge", "channels", "grafana"]
     assert [("ok", part) for part in parts] == [tuple(line.split()[:2]) for line in done.out.splitlines()]
     assert [] == list(rag_monitor.folder.iterdir())
 
