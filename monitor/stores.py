@@ -275,8 +275,22 @@ class AlertStore(Protocol):
     def alerts(self, *, states: Sequence[AlertState] | None = None, limit: int | None = None) -> tuple[Alert, ...]:
         """Return alerts, newest first."""
 
-    def save_alerts(self, alerts: Sequence[Alert], notifications: Sequence[Notification]) -> None:
-        """Write alerts and the notifications they cause in one transaction; a known notification is left as it is."""
+    def save_alerts(self, alerts: Sequence[Alert]) -> None:
+        """Write new alerts as they are, and of those on record the regression, as far as it is not over there.
+
+        Whoever writes may have read them a while ago: state, its times and a recovery on record stay.
+        """
+
+    def move_alert(self, alert: Alert, *, before: AlertState, notifications: Sequence[Notification]) -> bool:
+        """Write an alert's state with its times, and the notifications it causes, in one transaction.
+
+        Returns:
+            False when its state on record is not `before`, since another process moved it; then nothing is written.
+            A notification that is known is left as it is.
+        """
+
+    def mark_annotated(self, alert: Alert) -> bool:
+        """Note that Grafana carries the alert in this state; return False when it has moved on, and note nothing."""
 
     def notifications(self, *, due: datetime) -> tuple[Notification, ...]:
         """Return those not sent whose `not_before` has passed, oldest first."""

@@ -36,21 +36,23 @@ def tick(store: AlertStore, settings: AlertSettings, *, channels: Sequence[str],
 
     An alert that recovered while pending is resolved without a notification.
     """
-    moved = [step for alert in store.alerts(states=_OPEN) if (step := _advance(alert, hold=settings.hold, now=now))]
-    if not moved:
-        return 0
-    caused = [
-        Notification(alert_id=alert.alert_id, channel=channel, transition=transition)
-        for alert, transitions in moved
-        for transition in transitions
-        for channel in channels
-    ]
-    store.save_alerts([alert for alert, _ in moved], caused)
-    for alert, transitions in moved:
+    moved = 0
+    for alert in store.alerts(states=_OPEN):
+        if (step := _advance(alert, hold=settings.hold, now=now)) is None:
+            continue
+        advanced, transitions = step
+        caused = [
+            Notification(alert_id=alert.alert_id, channel=channel, transition=transition)
+            for transition in transitions
+            for channel in channels
+        ]
+        if not store.move_alert(advanced, before=alert.state, notifications=caused):
+            continue
+        moved += 1
         series = alert.regression.series
         for transition in transitions:
             log.info("alert %s of %s %s: %s", alert.alert_id, series.app, series.metric, transition)
-    return len(moved)
+    return moved
 
 
 def _advance(alert: Alert, *, hold: timedelta, now: datetime) -> tuple[Alert, tuple[AlertState, ...]] | None:

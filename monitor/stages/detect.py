@@ -66,7 +66,7 @@ def tick(store: DetectStore, settings: DetectSettings, *, lateness: timedelta, n
         regressions = tuple(_with_judge_change(r, of_series) for r in detection.regressions)
         written += _reconcile(latest, regressions, now=now)
     if written:
-        store.save_alerts(written, ())
+        store.save_alerts(written)
     return pinned + len(written)
 
 

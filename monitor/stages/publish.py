@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from monitor.errors import MonitorError, Paused, Permanent
@@ -78,19 +77,11 @@ async def tick(store: AlertStore, publisher: Publisher) -> int:
             failures.append(error)
             break
         else:
-            annotated += await asyncio.to_thread(_record, store, alert)
+            # An alert that moved on meanwhile is annotated in its new state the next time.
+            annotated += await asyncio.to_thread(store.mark_annotated, alert)
     if failures:
         raise failures[0]
     return annotated
-
-
-def _record(store: AlertStore, annotated: Alert) -> int:
-    """Note that the alert is annotated, unless it moved on meanwhile; then its new state is annotated next time."""
-    for alert in store.alerts(states=(annotated.state,)):
-        if alert.alert_id == annotated.alert_id:
-            store.save_alerts((replace(alert, annotated=True),), ())
-            return 1
-    return 0
 
 
 def _by_series(rows: Sequence[Rollup], window: str) -> list[Gauge]:

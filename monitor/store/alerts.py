@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 
-from sqlalchemy import Connection, Row, case, func, or_, select
+from sqlalchemy import Connection, Row, case, func, or_, select, update
 
 from monitor.model.trends import Alert, AlertState, Notification, Regression
 from monitor.store.series import series_of
@@ -26,21 +26,46 @@ def newest(connection: Connection, *, states: Sequence[AlertState] | None, limit
     return tuple(_alert(row) for row in connection.execute(statement.limit(limit)))
 
 
-def save(connection: Connection, changed: Sequence[Alert], caused: Sequence[Notification]) -> None:
-    """Write alerts and what they cause; a notification that is known already is left as it is."""
-    if changed:
-        statement = insert(connection, alerts)
-        connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=["alert_id"], set_={c.name: statement.excluded[c.name] for c in alerts.c}
-            ),
-            [_alert_row(alert) for alert in sorted(changed, key=lambda a: a.alert_id)],
-        )
+def save(connection: Connection, changed: Sequence[Alert]) -> None:
+    """Write alerts; of a known one only its regression, and not by a copy that does not know yet of its recovery."""
+    if not changed:
+        return
+    statement = insert(connection, alerts)
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=["alert_id"],
+            set_={name: statement.excluded[name] for name in _regression_row(changed[0].regression)},
+            where=or_(alerts.c.recovered_at.is_(None), statement.excluded.recovered_at.is_not(None)),
+        ),
+        [_alert_row(alert) for alert in sorted(changed, key=lambda a: a.alert_id)],
+    )
+
+
+def move(connection: Connection, alert: Alert, *, before: AlertState, caused: Sequence[Notification]) -> bool:
+    """Write the state and what it causes, unless the state on record is another one than `before`."""
+    moved = connection.execute(
+        update(alerts)
+        .where(alerts.c.alert_id == alert.alert_id, alerts.c.state == before.value)
+        .values(**_state_row(alert))
+    )
+    if not moved.rowcount:
+        return False
     if caused:
         connection.execute(
             insert(connection, notifications).on_conflict_do_nothing(),
             [_notification_row(n) for n in sorted(caused, key=lambda n: (n.alert_id, n.channel, n.transition))],
         )
+    return True
+
+
+def mark_annotated(connection: Connection, alert: Alert) -> bool:
+    """Note it, unless the alert is in another state by now."""
+    marked = connection.execute(
+        update(alerts)
+        .where(alerts.c.alert_id == alert.alert_id, alerts.c.state == alert.state.value)
+        .values(annotated=True)
+    )
+    return bool(marked.rowcount)
 
 
 def unsent(connection: Connection, *, due: datetime) -> tuple[Notification, ...]:
@@ -87,11 +112,26 @@ def save_notification(connection: Connection, notification: Notification) -> Non
 
 
 def _alert_row(alert: Alert) -> dict[str, Cell]:
-    regression = alert.regression
     return {
         "alert_id": alert.alert_id,
         "fingerprint": alert.fingerprint,
+        **_regression_row(alert.regression),
+        "pending_at": alert.pending_at,
+        **_state_row(alert),
+    }
+
+
+def _state_row(alert: Alert) -> dict[str, Cell]:
+    return {
         "state": alert.state.value,
+        "firing_at": alert.firing_at,
+        "resolved_at": alert.resolved_at,
+        "annotated": alert.annotated,
+    }
+
+
+def _regression_row(regression: Regression) -> dict[str, Cell]:
+    return {
         **asdict(regression.series),
         "rule": regression.rule,
         "began_at": regression.began_at,
@@ -108,10 +148,6 @@ def _alert_row(alert: Alert) -> dict[str, Cell]:
         "release": regression.release,
         "promise": regression.promise,
         "judge_change": regression.judge_change,
-        "pending_at": alert.pending_at,
-        "firing_at": alert.firing_at,
-        "resolved_at": alert.resolved_at,
-        "annotated": alert.annotated,
     }
 
 

@@ -297,10 +297,20 @@ class SqlStore:
         with self._database.reading("reading alerts") as connection:
             return alert_rows.newest(connection, states=states, limit=limit)
 
-    def save_alerts(self, alerts: Sequence[Alert], notifications: Sequence[Notification]) -> None:
+    def save_alerts(self, alerts: Sequence[Alert]) -> None:
         """As `AlertStore.save_alerts`."""
         with self._database.writing("saving alerts") as connection:
-            alert_rows.save(connection, alerts, notifications)
+            alert_rows.save(connection, alerts)
+
+    def move_alert(self, alert: Alert, *, before: AlertState, notifications: Sequence[Notification]) -> bool:
+        """As `AlertStore.move_alert`."""
+        with self._database.writing("moving an alert") as connection:
+            return alert_rows.move(connection, alert, before=before, caused=notifications)
+
+    def mark_annotated(self, alert: Alert) -> bool:
+        """As `AlertStore.mark_annotated`."""
+        with self._database.writing("marking an alert as annotated") as connection:
+            return alert_rows.mark_annotated(connection, alert)
 
     def notifications(self, *, due: datetime) -> tuple[Notification, ...]:
         """As `AlertStore.notifications`."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -12,6 +15,7 @@ import pytest
 
 from monitor.errors import StoreUnavailable
 from monitor.model.trends import Alert, AlertState, Notification, Regression, Series
+from monitor.store.sql_store import open_store
 from monitor.stores import Store
 
 if TYPE_CHECKING:
@@ -70,13 +74,13 @@ def test_alert_reads_back(store: Store, alert: Alert) -> None:
         resolved_at=None,
         annotated=False,
     )
-    store.save_alerts([alert, fresh], [])
+    store.save_alerts([alert, fresh])
     assert (alert, fresh) == store.alerts()
 
 
 def test_infinite_evidence(store: Store, alert: Alert) -> None:
     """Evidence without bound is kept as the largest number there is."""
-    store.save_alerts([replace(alert, regression=replace(alert.regression, evidence_log10=math.inf))], [])
+    store.save_alerts([replace(alert, regression=replace(alert.regression, evidence_log10=math.inf))])
     assert [sys.float_info.max] == [a.regression.evidence_log10 for a in store.alerts()]
 
 
@@ -87,36 +91,109 @@ def test_alerts_newest_first(store: Store, alert: Alert) -> None:
         replace(alert, alert_id=f"a{n}", state=state, pending_at=alert.pending_at + n * MINUTE)
         for n, state in enumerate(states)
     ]
-    store.save_alerts(alerts, [])
+    store.save_alerts(alerts)
     assert tuple(reversed(alerts)) == store.alerts()
     assert (alerts[2],) == store.alerts(limit=1)
     assert (alerts[1], alerts[0]) == store.alerts(states=(AlertState.PENDING, AlertState.FIRING))
     assert store.alerts(states=()) == ()
 
 
+def fired(alert: Alert) -> Alert:
+    """The alert while its incident goes on."""
+    return replace(alert, regression=replace(alert.regression, recovered_at=None), resolved_at=None, annotated=False)
+
+
+def queued(store: Store, *notifications: Notification) -> None:
+    """Have the notifications of a firing alert on record, by a move that leaves it as it is."""
+    (alert,) = (a for a in store.alerts() if a.alert_id == notifications[0].alert_id)
+    assert store.move_alert(alert, before=alert.state, notifications=notifications)
+
+
 def test_alert_changes(store: Store, alert: Alert) -> None:
-    """Saving a known alert replaces it."""
-    store.save_alerts([alert], [])
-    resolved = replace(alert, state=AlertState.RESOLVED, annotated=False)
-    store.save_alerts([resolved], [])
-    store.save_alerts([resolved], [])
-    assert (resolved,) == store.alerts()
+    """Saving a known alert writes what detection knows of it; its state and times stay."""
+    store.save_alerts([fired(alert)])
+    changed = replace(fired(alert).regression, rate=0.4, recovered_at=alert.regression.recovered_at)
+    for _ in range(2):
+        store.save_alerts([replace(alert, state=AlertState.RESOLVED, regression=changed, annotated=True)])
+    assert (replace(fired(alert), regression=changed),) == store.alerts()
+
+
+def test_stale_copy(store: Store, alert: Alert) -> None:
+    """A copy that was read before the recovery takes nothing back: neither the recovery nor the state."""
+    going_on = fired(alert)
+    store.save_alerts([going_on])
+    over = replace(alert, state=AlertState.RESOLVED, annotated=False)
+    store.save_alerts([over])
+    assert store.move_alert(over, before=AlertState.FIRING, notifications=[])
+    store.save_alerts([replace(going_on, regression=replace(going_on.regression, rate=0.9))])
+    assert (over,) == store.alerts()
+
+
+def test_moved_by_another(store: Store, alert: Alert) -> None:
+    """An alert that is in another state by now is neither moved nor annotated, and causes no notification."""
+    pending = replace(fired(alert), state=AlertState.PENDING, firing_at=None)
+    store.save_alerts([pending])
+    assert not store.move_alert(alert, before=AlertState.FIRING, notifications=[unsent(alert)])
+    assert not store.mark_annotated(alert)
+    assert (pending,) == store.alerts()
+    assert store.notifications(due=alert.firing_at + MINUTE) == ()
+    assert store.mark_annotated(pending)
+    assert (replace(pending, annotated=True),) == store.alerts()
+
+
+def test_processes_that_do_not_wait_for_each_other(migrated_url: str, alert: Alert) -> None:
+    """Detection with old copies, and two that move the same alerts: each alert is resolved once and stays so."""
+    alerts = [replace(fired(alert), alert_id=f"a{n}") for n in range(20)]
+    together = threading.Barrier(3)
+
+    def detect() -> None:
+        with closing(open_store(migrated_url)) as store:
+            together.wait()
+            for known in alerts:
+                store.save_alerts([known])
+
+    def resolve(channel: str) -> list[str]:
+        with closing(open_store(migrated_url)) as store:
+            together.wait()
+            moved = []
+            for known in alerts:
+                over = replace(alert, alert_id=known.alert_id, state=AlertState.RESOLVED)
+                store.save_alerts([over])
+                caused = [unsent(over, channel, AlertState.RESOLVED)]
+                if store.move_alert(over, before=AlertState.FIRING, notifications=caused):
+                    moved.append(known.alert_id)
+            return moved
+
+    with closing(open_store(migrated_url)) as store:
+        store.save_alerts(alerts)
+        with ThreadPoolExecutor(3) as pool:
+            detecting = pool.submit(detect)
+            one, other = (pool.submit(resolve, channel) for channel in ("a", "b"))
+            detecting.result()
+            moved = [*one.result(), *other.result()]
+        assert sorted(moved) == sorted(a.alert_id for a in alerts)
+        assert {(a.state, a.regression.recovered_at) for a in store.alerts()} == {
+            (AlertState.RESOLVED, alert.regression.recovered_at)
+        }
+        assert len(store.notifications(due=alert.resolved_at)) == len(alerts)
 
 
 def test_notification_is_known(store: Store, alert: Alert) -> None:
     """A transition that is saved again causes no second notification, whether the first was sent or only tried."""
-    store.save_alerts([alert], [unsent(alert), unsent(alert, "email")])
+    store.save_alerts([alert])
+    queued(store, unsent(alert), unsent(alert, "email"))
     sent = replace(unsent(alert), attempt=1, sent_at=alert.firing_at)
     tried = replace(unsent(alert, "email"), attempt=3, failure="Retryable", not_before=alert.firing_at)
     store.save_notification(sent)
     store.save_notification(tried)
-    store.save_alerts([alert], [unsent(alert), unsent(alert, "email")])
+    queued(store, unsent(alert), unsent(alert, "email"))
     assert (tried,) == store.notifications(due=alert.firing_at)
 
 
 def test_sent_stays_sent(store: Store, alert: Alert) -> None:
     """A failure that is recorded late does not send an alert twice."""
-    store.save_alerts([alert], [unsent(alert)])
+    store.save_alerts([alert])
+    queued(store, unsent(alert))
     store.save_notification(replace(unsent(alert), attempt=2, sent_at=alert.firing_at))
     store.save_notification(replace(unsent(alert), attempt=1, failure="TimeoutError"))
     assert store.notifications(due=alert.firing_at + 999 * MINUTE) == ()
@@ -125,7 +202,8 @@ def test_sent_stays_sent(store: Store, alert: Alert) -> None:
 def test_notifications_due(store: Store, alert: Alert) -> None:
     """A notification that is to wait is not due earlier."""
     waiting = replace(unsent(alert), not_before=alert.firing_at + MINUTE)
-    store.save_alerts([alert], [waiting])
+    store.save_alerts([alert])
+    queued(store, waiting)
     assert store.notifications(due=alert.firing_at) == ()
     assert (waiting,) == store.notifications(due=alert.firing_at + MINUTE)
 
@@ -139,16 +217,19 @@ def test_notifications_in_order(store: Store, alert: Alert) -> None:
         unsent(at_once, transition=AlertState.FIRING),
         unsent(at_once, transition=AlertState.PENDING),
     ]
-    store.save_alerts([alert, at_once], caused)
+    store.save_alerts([alert, at_once])
+    queued(store, *caused)
     assert tuple(reversed(caused)) == store.notifications(due=alert.firing_at)
 
 
 def test_alert_and_notification_together(store: Store, alert: Alert) -> None:
-    """An alert whose notification cannot be written is not saved either."""
+    """An alert whose notification cannot be written is not moved either."""
+    store.save_alerts([alert])
     stranger = replace(unsent(alert), alert_id="unknown")
+    over = replace(alert, state=AlertState.RESOLVED)
     with pytest.raises(StoreUnavailable):
-        store.save_alerts([alert], [stranger])
-    assert store.alerts() == ()
+        store.move_alert(over, before=AlertState.FIRING, notifications=[stranger])
+    assert (alert,) == store.alerts()
 
 
 def test_lease(store: Store, make: Make) -> None:

@@ -46,7 +46,7 @@ regression = Regression(
 )
 store = open_store(sys.argv[1])
 store.save_alerts(
-    [Alert(alert_id="a1", fingerprint="f1", state=AlertState.PENDING, regression=regression, pending_at=now)], []
+    [Alert(alert_id="a1", fingerprint="f1", state=AlertState.PENDING, regression=regression, pending_at=now)]
 )
 store.close()
 """

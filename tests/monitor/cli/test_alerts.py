@@ -52,7 +52,7 @@ def test_lines_fit_the_published_schema(tmp_path: Path) -> None:
     """Alerts in every state are printed with exactly the keys of docs/alert.schema.json, newest first."""
     url = f"sqlite:///{tmp_path / 'store.db'}"
     with closing(open_store(url)) as store:
-        store.save_alerts([alert(state, hour=hour) for hour, state in enumerate(AlertState)], ())
+        store.save_alerts([alert(state, hour=hour) for hour, state in enumerate(AlertState)])
     output = CliRunner().invoke(commands, ("alerts", "--store", url, "--format", "jsonl"), standalone_mode=False).output
     lines = [json.loads(line) for line in output.splitlines()]
     schema = json.loads(SCHEMA.read_text())

@@ -153,11 +153,11 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
 def test_an_alert_is_annotated_once_per_state(store: SqlStore) -> None:
     """Firing and resolved are each annotated once; what never fired is not."""
     quiet = replace(alert("a0", AlertState.RESOLVED), firing_at=None)
-    store.save_alerts([alert(), quiet], [])
+    store.save_alerts([alert(), quiet])
     board = Board()
     assert asyncio.run(tick(store, board)) == 1
     assert asyncio.run(tick(store, board)) == 0
-    store.save_alerts([alert(state=AlertState.RESOLVED)], [])
+    store.move_alert(alert(state=AlertState.RESOLVED), before=AlertState.FIRING, notifications=())
     assert asyncio.run(tick(store, board)) == 1
     assert board.annotated == [("a1", "firing"), ("a1", "resolved")]
     assert board.provisioned == 3
@@ -165,7 +165,7 @@ def test_an_alert_is_annotated_once_per_state(store: SqlStore) -> None:
 
 def test_a_refused_dashboard_keeps_no_annotation_back(store: SqlStore) -> None:
     """The failure is reported after everything else was done."""
-    store.save_alerts([alert()], [])
+    store.save_alerts([alert()])
     board = Board()
     board.dashboard_failure = Permanent("no", reason="http_400")
     with pytest.raises(Permanent):
@@ -175,7 +175,7 @@ def test_a_refused_dashboard_keeps_no_annotation_back(store: SqlStore) -> None:
 
 def test_one_refused_annotation_keeps_no_other_back_and_silence_ends_the_round(store: SqlStore) -> None:
     """A refusal concerns one alert; when Grafana is down the rest would only wait in vain."""
-    store.save_alerts([alert(f"a{i}", at=NOW + i * HOUR) for i in range(3)], [])
+    store.save_alerts([alert(f"a{i}", at=NOW + i * HOUR) for i in range(3)])
     board = Board()
     board.failures = {"a0": Permanent("no", reason="http_400")}
     with pytest.raises(Permanent):
@@ -190,7 +190,7 @@ def test_one_refused_annotation_keeps_no_other_back_and_silence_ends_the_round(s
 
 def test_a_pause_is_no_news(store: SqlStore) -> None:
     """While Grafana is left in peace the tick ends quietly; a pause of the dashboard alone lets annotations through."""
-    store.save_alerts([alert()], [])
+    store.save_alerts([alert()])
     board = Board()
     board.dashboard_failure = Paused("not tried")
     board.failures = {"a1": Paused("not tried")}
@@ -206,9 +206,10 @@ def test_an_alert_that_moved_on_meanwhile_is_annotated_again(store: SqlStore) ->
         async def annotate(self, alert: Alert) -> None:
             await super().annotate(alert)
             if alert.state is AlertState.FIRING:
-                store.save_alerts([_resolved(alert)], [])
+                store.save_alerts([_resolved(alert)])
+                store.move_alert(_resolved(alert), before=AlertState.FIRING, notifications=())
 
-    store.save_alerts([alert()], [])
+    store.save_alerts([alert()])
     board = Slow()
     assert asyncio.run(tick(store, board)) == 0
     assert asyncio.run(tick(store, board)) == 1
