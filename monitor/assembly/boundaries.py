@@ -88,7 +88,8 @@ def clues(segment: Segment) -> Clues:
     if is_chain and head is not None:
         texts = [_of_chain(head)]
         is_bare = False
-        has_ended = is_closed = head.response is not None or head.error is not None
+        answer = head.response or (head.shapeless if head.documents is None else None)
+        has_ended = is_closed = answer is not None or head.error is not None
     else:
         steps = [step for node in nodes if (step := node.step) is not None]
         texts = [_of_step(step, segment.rules.prompt_patterns) for step in steps]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import islice
 
-from monitor.assembly.prompt_question import rewrites
+from monitor.assembly.prompt_question import flat, rewrites
 from monitor.assembly.segment import SEARCHES, Segment
 from monitor.assembly.tree import SILENT, WRAPPERS, Node
 from monitor.extract import session_and_user
 from monitor.extract.failure import is_model_failure
-from monitor.model.spans import Role
+from monitor.model.spans import Role, Step
 
 _LOOKED_AT = 64
 """Chains, and tools, of one segment that are looked into."""
@@ -59,8 +59,21 @@ def _has_query_and_end(segment: Segment) -> bool:
     sure = Role.AGENT not in segment.roles
     query = next((step.query for step in steps if step.query and not (sure and "query" in step.unsure)), None)
     response = next((step.response for step in steps if step.response), None)
-    failed = any(step.error is not None for step in steps[:1])
-    return query is not None and query != response and (response is not None or failed)
+    if query is None or query == response:
+        return False
+    return response is not None or _is_asked(segment, steps[0], query)
+
+
+def _is_asked(segment: Segment, outermost: Step, query: str) -> bool:
+    """Whether somebody asked who was answered no text: the chain around all was asked, or failed.
+
+    Where texts are embedded that are not the question, documents are put into an index.
+    """
+    if outermost.error is not None:
+        return True
+    nodes = (node for node in segment.nodes if node.role is Role.EMBEDDING)
+    embedded = [step.retrieval_query or "" for node in nodes if (step := node.step) is not None]
+    return outermost.query == query and (not embedded or any(flat(text) == flat(query) for text in embedded))
 
 
 def _has_agent_with_documents(segment: Segment) -> bool:

@@ -91,6 +91,8 @@ class _Contents:
     question: str | None = None
     history: tuple[Message, ...] | None = None
     answer: str | None = None
+    shapeless: str | None = None
+    """JSON of an answer that is no text."""
     sure: bool = True
     documents: tuple[Citation, ...] | None = None
     searched: str | None = None
@@ -142,6 +144,7 @@ def read(span: Span) -> Step:
         query=query,
         history=contents.history if contents.history is not None else conversation(earlier) or None,
         response=contents.answer,
+        shapeless=contents.shapeless,
         retrieval_query=contents.searched,
         unsure=frozenset() if contents.sure else frozenset({"query", "response"}),
     )
@@ -207,6 +210,7 @@ def _contents_from(values: Attributes, *, failed: bool) -> _Contents:
         question=_text(question.query),
         history=question.history if earlier is None else earlier,
         answer=response,
+        shapeless=answer.shapeless,
         sure=sure or (paired and _is_exchange(values)),
         documents=citations,
         searched=chain_input(unwrap(values.get("search"))).query

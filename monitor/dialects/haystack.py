@@ -81,6 +81,7 @@ def _chain(step: Step, attributes: Attributes) -> Step:
         query=ask.query,
         history=ask.history,
         response=answer.response,
+        shapeless=answer.shapeless,
         documents=answer.documents,
         unsure=frozenset() if ask.query_certain else frozenset({"query"}),
     )

@@ -24,7 +24,7 @@ from monitor.extract.attributes import (
 from monitor.extract.chain_io import ChainInput, ChainOutput, chain_input, chain_output, first_answer
 from monitor.extract.convention import Convention, FacetKeys, PromptWording, Setup, Table
 from monitor.extract.documents import Documents, documents, ranked
-from monitor.extract.json_text import parse, unwrap
+from monitor.extract.json_text import innermost, unwrap
 from monitor.extract.messages import ParsedMessage, messages_of, prompt_messages
 from monitor.extract.operations import model_input, step_with_documents, tool_result
 from monitor.extract.reprs import literal
@@ -69,6 +69,8 @@ _STREAMED = re.compile(r"stream", re.IGNORECASE)
 """Spans are named after the method called: `bedrock.converse_stream`, `MessagesStream`, `OpenAI.astream_chat`."""
 _MODEL = re.compile(r'"model(?:_name)?"\s*:\s*"([^"\\]{1,200})"')
 _RESPONSE_ID = re.compile(r'"(?:id|response_id)"\s*:\s*"((?:chatcmpl-|cmpl-|resp_|msg_|gen-)[\w-]+)"')
+_JSON = ("{", "[", '"{', '"[', '"\\"')
+"""How JSON begins, and JSON text as JSON text; in one pair of quotation marks a person may have put a question."""
 _QUESTIONS = ("question", "query", "query_str", "user_input", "user_query", "input")
 _CREWAI_TASK = re.compile(
     r"\A\s*+Current Task:\s*+(.{1,20000}?)\n{1,2}This is the expect(?:ed)? criteria for", re.DOTALL
@@ -168,7 +170,7 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
         or ((_in_output(attributes, _MODEL) or model) if answering or hidden else None),
         request_model=text(settings, "model", "model_name") or model,
         response_id=_in_output(attributes, _RESPONSE_ID),
-        streaming=True if streams else None,
+        streaming=True if streams else step.streaming,
     )
 
 
@@ -246,9 +248,9 @@ def _value(attributes: Attributes, key: str, mime_key: str) -> tuple[AttributeVa
     if value == REDACTED:
         return None, None
     mime = attributes.get(mime_key)
-    if mime == "text/plain" or (mime != "application/json" and value.lstrip()[:1] not in {"{", "["}):
+    if mime == "text/plain" or (mime != "application/json" and not value.lstrip().startswith(_JSON)):
         return value, None
-    parsed = parse(value)
+    parsed = innermost(value)
     if parsed is not None:
         return parsed.value, parsed.cut
     printed = literal(value)  # apps that wrote str(a_dict)

@@ -69,13 +69,15 @@ def claims(span: Span) -> bool:
     attributes = span.attributes
     if KIND in attributes or REQUEST in attributes:
         return True
-    return any(key.startswith(_FLAT) and key.split(".", 3)[2].isdecimal() for key in attributes)
+    return _holds_messages(attributes)
 
 
 def role(span: Span) -> Role:
     """Return what the span does: its request or operation tells, then the component's name, then its kind."""
     attributes = span.attributes
-    if any(event.name in genai.MESSAGE_EVENTS or event.name == genai.CHOICE for event in span.events):
+    if _holds_messages(attributes) or any(
+        event.name in genai.MESSAGE_EVENTS or event.name == genai.CHOICE for event in span.events
+    ):
         return Role.LLM
     known = REQUESTS.get(str(attributes.get(REQUEST, ""))) or OPERATIONS.get(str(attributes.get(genai.OPERATION, "")))
     if known is not None:
@@ -85,7 +87,8 @@ def role(span: Span) -> Role:
         name = _entity_name(span)
         named_role = role_by_name(name) or (Role.NOISE if _HELPERS.search(name) else None)
         return named_role or (Role.RETRIEVAL if _is_retriever(attributes) else Role.CHAIN)
-    return KINDS.get(kind, Role.CHAIN if kind else Role.LLM)
+    speaks = genai.INPUT in attributes or genai.OUTPUT in attributes
+    return KINDS.get(kind, Role.CHAIN if kind and not speaks else Role.LLM)
 
 
 def read(span: Span) -> Step:
@@ -105,6 +108,11 @@ def read(span: Span) -> Step:
         user_id=step.user_id or session_and_user.user_in_input(inputs.value),
     )
     return step_with_io(step, _late(_unwrapped(inputs), outputs), _unwrapped(outputs))
+
+
+def _holds_messages(attributes: Attributes) -> bool:
+    """Whether messages are flattened on the span; then it is a model call, whatever its kind says."""
+    return any(key.startswith(_FLAT) and key.split(".", 3)[2].isdecimal() for key in attributes)
 
 
 def _is_retriever(attributes: Attributes) -> bool:

@@ -15,7 +15,7 @@ from monitor.extract import reprs
 from monitor.extract.attributes import REDACTED, is_mapping, is_sequence
 from monitor.extract.component_names import spellings
 from monitor.extract.documents import documents, ranked
-from monitor.extract.json_text import dump, parse
+from monitor.extract.json_text import dump, innermost, parse
 from monitor.extract.messages import (
     ParsedMessage,
     before_last_user,
@@ -194,7 +194,7 @@ def _question(value: _Mapping) -> ChainInput | None:
 
 def _question_in_value(value: AttributeValue) -> ChainInput | None:
     if isinstance(value, str):
-        parsed = parse(value)
+        parsed = innermost(value)
         if parsed is not None and not isinstance(parsed.value, str):
             return _question_in_structure(parsed.value)
         query = _clean(value)
@@ -311,7 +311,7 @@ def _first_alternative(value: _Mapping, key: str) -> AttributeValue:
 
 def _answer_in_text(value: str, *, depth: int) -> ParsedMessage | None:
     parsed = parse(value)
-    if parsed is not None and not isinstance(parsed.value, str):
+    if parsed is not None:
         answer = _answer(parsed.value, depth=depth + 1)
         if answer is not None:
             return answer
@@ -342,7 +342,7 @@ def _answer_in_list(value: Sequence[AttributeValue], *, depth: int) -> ParsedMes
     is_message = is_mapping(first) and (role_of(first.get("role")) or role_of(first.get("type")) or "lc" in first)
     if is_message or (isinstance(first, str) and reprs.prints_messages(first)):
         return _closing_answer(messages_of(value))
-    return _answer(first, depth=depth + 1) if not isinstance(first, str) else None
+    return _answer(first, depth=depth + 1)
 
 
 def _closing_answer(messages: Sequence[ParsedMessage]) -> ParsedMessage | None:

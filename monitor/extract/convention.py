@@ -10,9 +10,12 @@ from monitor.extract import session_and_user
 from monitor.extract.attributes import boolean, integer, text, visible_text
 from monitor.extract.failure import failure
 from monitor.extract.session_and_user import SessionAndUserKeys
-from monitor.model.spans import Role, Span, Step
+from monitor.model.spans import Attributes, Role, Span, Step
 
 _NO_KEYS = SessionAndUserKeys()
+_OPERATION = "operation.name"
+_STREAMED = re.compile(r"\.(?:do)?stream", re.IGNORECASE)
+"""`ai.streamText`, `ai.streamText.doStream shop`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +51,17 @@ class Table:
             output_tokens=integer(attributes, *self.output_tokens),
             response_id=text(attributes, *self.response_id),
             retrieval_query=visible_text(attributes, *self.retrieval_query),
-            streaming=boolean(attributes, *self.streaming),
+            streaming=_is_streamed(attributes, self.streaming),
             error=failure(span),
             facets={facet: value for facet, key in self.facets if (value := text(attributes, key)) is not None},
             flags=span.flags | {"truncated"} if span.dropped_attributes else span.flags,
         )
+
+
+def _is_streamed(attributes: Attributes, keys: tuple[str, ...]) -> bool | None:
+    """What the convention's keys say, else the name of an operation, as Vercel's AI SDK gives it to its spans."""
+    says = boolean(attributes, *keys)
+    return True if says is None and _STREAMED.search(text(attributes, _OPERATION) or "") else says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,10 +51,25 @@ def parse(text: str) -> Parsed | None:
         return _salvage(text)
 
 
+def innermost(text: str) -> Parsed | None:
+    r"""Return as `parse` does what a text says that is JSON, or JSON text written as JSON text again, however often.
+
+    >>> innermost('"[\\"So.\\"]"')
+    Parsed(value=['So.'], cut=None)
+    """
+    parsed = parse(text)
+    while parsed is not None and isinstance(parsed.value, str):
+        inner = parse(parsed.value)
+        if inner is None:
+            break
+        parsed = inner
+    return parsed
+
+
 def unwrap(value: AttributeValue) -> AttributeValue:
     """Return the value of a text that is a JSON document, any other value as it is."""
     if isinstance(value, str):
-        parsed = parse(value)
+        parsed = innermost(value)
         return value if parsed is None else parsed.value
     return value
 

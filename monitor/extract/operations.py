@@ -14,7 +14,7 @@ from monitor.extract import session_and_user
 from monitor.extract.attributes import REDACTED, integer, is_mapping, is_sequence, mapping, text
 from monitor.extract.chain_io import ChainInput, chain_input, chain_output, first_answer
 from monitor.extract.documents import Documents, documents
-from monitor.extract.json_text import parse
+from monitor.extract.json_text import innermost
 from monitor.extract.messages import ParsedMessage, conversation, messages_of, prompt_messages, role_of, text_of
 from monitor.extract.reprs import literal, prints_messages, prints_plain
 from monitor.model.spans import AttributeValue, Role, Step
@@ -49,7 +49,7 @@ def decoded_value(raw: AttributeValue) -> DecodedValue:
     if raw == REDACTED:
         return DecodedValue()
     printed = literal(raw) if prints_plain(raw) else None
-    parsed = parse(raw) if printed is None else None
+    parsed = innermost(raw) if printed is None else None
     if parsed is not None:
         return DecodedValue(parsed.value, parsed.cut)
     if printed is None and raw.lstrip()[:1] in {"{", "[", "("}:

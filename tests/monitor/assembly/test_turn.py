@@ -13,7 +13,7 @@ from monitor.model.spans import AttributeValue, instant
 from monitor.model.turns import Message, turn_id
 
 if TYPE_CHECKING:
-    from tests.monitor.conftest import Make, Turns
+    from tests.monitor.conftest import Assemble, Make, Turns
 
 PUMP = "The warranty covers the pump for two years."
 SHIPPING = "Express shipping takes a single working day."
@@ -553,3 +553,58 @@ def test_an_app_that_chooses_from_what_a_database_found(make: Make, turns: Turns
     (turn,) = turns([make.chain(1, "Why?", "So."), chosen, query])
     assert turn.citations is not None
     assert [PUMP] == [citation.content for citation in turn.citations]
+
+
+@pytest.mark.parametrize(
+    ("written", "response", "kept_as_json"),
+    [
+        (0, "0", True),
+        (False, "false", True),
+        (42, "42", True),
+        (("a", "b"), '["a","b"]', True),
+        ('{"b": 1, "a": {"c": []}}', '{"a":{"c":[]},"b":1}', True),
+        (("It lasts two years.",), "It lasts two years.", False),
+        ('["It lasts two years."]', "It lasts two years.", False),
+        ('"\\"20 kg.\\""', "20 kg.", False),
+        ('"{\\"answer\\": \\"{\\\\\\"text\\\\\\": \\\\\\"20 kg.\\\\\\"}\\"}"', "20 kg.", False),
+        ("", None, False),
+        ("  \n", None, False),
+        ("null", None, False),
+        (None, None, False),
+    ],
+)
+def test_answers_of_any_shape(
+    make: Make, turns: Turns, *, written: AttributeValue, response: str | None, kept_as_json: bool
+) -> None:
+    """A chain that was asked is a turn, whatever it returned; JSON of unknown shape is kept as text and flagged."""
+    attributes: dict[str, AttributeValue] = {"openinference.span.kind": "CHAIN", "input.value": "How heavy?"}
+    if written is not None:
+        attributes["output.value"] = written
+    (turn,) = turns([make.span(1, attributes)])
+    assert (response, kept_as_json) == (turn.response, "unparsed_json" in turn.flags)
+
+
+def test_an_index_that_is_filled(make: Make, assemble: Assemble) -> None:
+    """A chain that embeds other texts than it was asked is no turn; one that embeds its question is."""
+    filled = make.chain(1, "manuals/kettle.pdf", None)
+    asked = make.chain(1, "Is the pump covered?", None)
+    embedded = make.span(
+        2,
+        {
+            "openinference.span.kind": "EMBEDDING",
+            "embedding.embeddings.0.embedding.text": "Is the pump covered?",
+        },
+        parent=1,
+    )
+    assert ((), {"ingestion": 2}) == ((made := assemble([filled, embedded])).turns, made.unread)
+    assert ["Is the pump covered?"] == [turn.query for turn in assemble([asked, embedded]).turns]
+
+
+def test_streams_by_the_name_of_the_operation(make: Make, turns: Turns) -> None:
+    """Vercel's SDK says in `operation.name` that an answer was streamed, on a span that another convention reads."""
+    call = make.call(1, [("user", "Why?")], "So.")
+    named = [
+        replace(call, attributes={**call.attributes, "operation.name": name})
+        for name in ("ai.streamText shop", "ai.generateText")
+    ]
+    assert [True, None] == [turns([span])[0].streaming for span in named]

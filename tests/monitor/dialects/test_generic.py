@@ -11,7 +11,7 @@ from monitor.model.spans import Attributes, AttributeValue, Role, Step
 from monitor.model.turns import Message
 
 if TYPE_CHECKING:
-    from tests.monitor.conftest import Make
+    from tests.monitor.conftest import Make, Turns
 
 CONTEXT = "Parcels from Graz take two days to reach Vienna by road."
 
@@ -220,3 +220,11 @@ def test_a_search_of_a_shop(make: Make) -> None:
     attributes: Attributes = {"http.route": "/search", "search.query": "red shoes size 9"}
     assert not DIALECT.claims(make.span(1, attributes, name="GET /search"))
     assert DIALECT.claims(make.span(1, attributes, name="vector search"))
+
+
+def test_an_answer_that_is_no_text(make: Make, turns: Turns) -> None:
+    """A number is kept as JSON, and a question without an answer is a turn."""
+    spans = [make.span(1, {"shop.question": "How many?", "shop.answer": 42}), make.span(1, {"shop.question": "Why?"})]
+    assert [("How many?", "42"), ("Why?", None)] == [
+        (turn.query, turn.response) for span in spans for turn in turns([span])
+    ]

@@ -335,3 +335,16 @@ def test_a_streamed_answer_without_a_text(make: Make, assemble: Assemble) -> Non
         ]
     ).turns
     assert ("Why?", "So.", "m-2024") == (turn.query, turn.response, turn.model)
+
+
+@pytest.mark.parametrize("kind", ["llm", "task", "workflow", "agent", "generation"])
+def test_messages_under_any_kind(make: Make, kind: str) -> None:
+    """Flattened messages make a model call of a span, whatever kind it says."""
+    attributes = {
+        "traceloop.span.kind": kind,
+        "gen_ai.prompt.0.role": "user",
+        "gen_ai.prompt.0.content": "Fee?",
+        "gen_ai.completion.0.content": "5 EUR.",
+    }
+    step = DIALECT.read(make.span(1, attributes))
+    assert (Role.LLM, "5 EUR.") == (step.role, step.output)
