@@ -59,11 +59,30 @@ class Outcomes:
     async def finish(self, outcomes: Sequence[Outcome]) -> None:
         """Replace jobs by their outcomes; those that end while others are being written go with the next transaction.
 
+        An outcome that cannot be written, though others can, ends its job as `internal`.
+
         Raises:
             StoreUnavailable: the database did not take them within half a minute.
         """
         if not outcomes:
             return
+        try:
+            await self._finish(outcomes)
+        except Exception as error:
+            if not _may_be_of_a_row(error):
+                raise
+            for outcome in outcomes:
+                await self._finish_alone(outcome)
+
+    async def _finish_alone(self, outcome: Outcome) -> None:
+        try:
+            await self._finish([outcome])
+        except Exception as error:
+            if not _may_be_of_a_row(error):
+                raise
+            await self._finish([self.fault(outcome.job, error)])
+
+    async def _finish(self, outcomes: Sequence[Outcome]) -> None:
         written = asyncio.get_running_loop().create_future()
         self._waiting.append((outcomes, written))
         if self._writer is None:
@@ -93,8 +112,8 @@ class Outcomes:
             await self._before()
         try:
             await _insist(lambda: self._store.finish([outcome for outcomes, _ in batch for outcome in outcomes]))
-        except StoreUnavailable as error:
-            if error.reason != "other" or len(batch) == 1:
+        except Exception as error:
+            if not _may_be_of_a_row(error) or len(batch) == 1:
                 raise
             # One that the database refuses must not keep the others from being written.
             for outcomes, written in batch:
@@ -107,7 +126,7 @@ class Outcomes:
     async def _write_alone(self, outcomes: Sequence[Outcome], written: asyncio.Future[None]) -> None:
         try:
             await _insist(lambda: self._store.finish(outcomes))
-        except StoreUnavailable as error:
+        except Exception as error:  # noqa: BLE001 -- raised where it waits
             written.set_exception(error)
         else:
             written.set_result(None)
@@ -196,6 +215,11 @@ async def unbroken(work: Coroutine[None, None, T]) -> T:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
+
+
+def _may_be_of_a_row(error: Exception) -> bool:
+    """Return whether what is written may be at fault, and not the database."""
+    return not isinstance(error, StoreUnavailable) or error.reason == "other"
 
 
 async def _insist(write: Callable[[], None]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol
 
-from monitor.errors import MonitorError, StoreUnavailable
+from monitor.errors import StoreUnavailable, place
 from monitor.judging.concurrently import concurrently
 from monitor.judging.dialogue import Answer
 from monitor.judging.judges import Judges
@@ -84,7 +84,7 @@ class SecondOpinions:
         return (Gauge(name="judge_changes_total", value=self.changes),)
 
     async def repeat(self, verdicts: Sequence[Verdict], turn: Turn) -> None:
-        """Ask once more about a share of the turns, chosen by their ids; never raises for what a judge or store does.
+        """Ask once more about a share of the turns, chosen by their ids; never raises.
 
         `verdicts` are those of one call on `turn`.
         """
@@ -93,8 +93,8 @@ class SecondOpinions:
             return
         try:
             await self._ask_again(verdicts, turn, SecondOpinionKind.REPEAT)
-        except MonitorError as error:
-            logger.info("no second opinion: %s", type(error).__name__)
+        except Exception as error:  # noqa: BLE001 -- the first verdict stands, whatever became of the second
+            logger.info("no second opinion: %s", place(error))
 
     async def watch(self, stop: asyncio.Event) -> None:
         """Look now and then, until `stop` is set; what that began is then left."""
@@ -110,7 +110,7 @@ class SecondOpinions:
             if isinstance(failure, StoreUnavailable):
                 logger.warning("looking at the judge waits for the database: %s", failure)
             elif isinstance(failure, Exception):
-                raise failure
+                logger.error("looking at the judge: %s", place(failure))
             await pause(stop, _WATCH_EVERY)
 
     async def look(self) -> None:
@@ -170,8 +170,8 @@ class SecondOpinions:
             return
         try:
             await self._ask_again(current, turn, SecondOpinionKind.ANCHOR)
-        except MonitorError as error:
-            logger.info("an anchor was not judged again: %s", type(error).__name__)
+        except Exception as error:  # noqa: BLE001 -- the others are judged all the same
+            logger.info("an anchor was not judged again: %s", place(error))
 
     async def _ask_again(self, verdicts: Sequence[Verdict], turn: Turn, kind: SecondOpinionKind) -> None:
         answers = await self._judges.judge([self._metrics[v.job.rubric_id] for v in verdicts], turn)

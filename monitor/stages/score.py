@@ -16,7 +16,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Protocol
 
-from monitor.errors import ConfigError, Paused, RateLimited, Retryable, StoreUnavailable, TimedOut, Unusable
+from monitor.errors import ConfigError, Paused, RateLimited, Retryable, StoreUnavailable, TimedOut, Unusable, place
 from monitor.judging.dialogue import MOST_CALLS, Answer
 from monitor.judging.endpoint.pacing import PATIENCE
 from monitor.judging.judges import Judges
@@ -25,6 +25,7 @@ from monitor.model.turns import Turn
 from monitor.ports import Clock, Metric
 from monitor.scoring.budget import Ledger
 from monitor.scoring.in_flight import CallsInFlight
+from monitor.scoring.inputs import read
 from monitor.scoring.outcomes import Outcomes, pause, unbroken
 from monitor.scoring.second_opinions import SecondOpinions
 from monitor.settings.tree import BudgetSettings, ScoreSettings, SecondOpinionSettings
@@ -205,6 +206,9 @@ class Scorer:
             except StoreUnavailable as error:
                 logger.warning("scoring waits for the database: %s", error)
                 handled = 0
+            except Exception as error:  # noqa: BLE001 -- a fault must not end scoring for the life of the process
+                logger.error("scoring goes on after a fault of ours: %s", place(error))  # noqa: TRY400 -- free of user text
+                handled = 0
             if not handled:
                 await pause(stop, _IDLE)
 
@@ -220,13 +224,16 @@ class Scorer:
         await self._outcomes.finish(await asyncio.to_thread(self._computed_outcomes, jobs))
 
     def _computed_outcomes(self, jobs: Sequence[Job]) -> list[Outcome]:
-        turns, _ = self._store.judging_inputs(jobs)
-        return [self._computed_outcome(job, turns.get(job.turn_id)) for job in jobs]
+        inputs = read(self._store, self._outcomes, jobs)
+        return [
+            inputs.faults[job] if job in inputs.faults else self._computed_outcome(job, inputs.turns.get(job.turn_id))
+            for job in jobs
+        ]
 
     def _computed_outcome(self, job: Job, turn: Turn | None) -> Outcome:
-        if (expired := self._outcomes.expired(job, turn)) or turn is None:
-            return expired or self._outcomes.unscored(job, Reason.EXPIRED)
         try:
+            if (expired := self._outcomes.expired(job, turn)) or turn is None:
+                return expired or self._outcomes.unscored(job, Reason.EXPIRED)
             result = self._metrics[job.rubric_id].read(turn, None)
         except Exception as error:  # noqa: BLE001 -- the one around a worker's job; it is counted
             return self._outcomes.fault(job, error)
@@ -266,12 +273,12 @@ class Scorer:
         """End what is due without asking, for the budget is spent; return how many jobs."""
         handled = 0
         while not stop.is_set() and (jobs := await self._claim(_BATCH, call_of=self._call_of)):
-            _, verdicts = await asyncio.to_thread(self._store.judging_inputs, jobs)
+            inputs = await asyncio.to_thread(read, self._store, self._outcomes, jobs)
             detail = self._ledger.exhausted or ""
             await self._outcomes.finish(
                 [
-                    self._outcomes.copied(job, verdicts[job])
-                    if job in verdicts
+                    self._outcomes.copied(job, inputs.verdicts[job])
+                    if job in inputs.verdicts
                     else self._outcomes.unscored(job, Reason.BUDGET, detail=detail)
                     for job in jobs
                 ]
@@ -284,9 +291,12 @@ class Scorer:
         if not jobs:
             return
         try:
-            turns, verdicts = await asyncio.to_thread(self._store.judging_inputs, jobs)
-            ended: dict[Job, Outcome] = {job: self._outcomes.copied(job, verdict) for job, verdict in verdicts.items()}
-            ended |= {job: end for job in jobs if (end := self._outcomes.expired(job, turns.get(job.turn_id)))}
+            inputs = await asyncio.to_thread(read, self._store, self._outcomes, jobs)
+            turns = inputs.turns
+            ended = {job: self._outcomes.copied(job, verdict) for job, verdict in inputs.verdicts.items()} | {
+                job: end for job in jobs if (end := self._outcomes.expired(job, turns.get(job.turn_id)))
+            }
+            ended |= inputs.faults
             open_jobs = [job for job in jobs if job not in ended]
             if open_jobs:
                 await self._ledger.reserve()
@@ -316,6 +326,7 @@ class Scorer:
                     return
                 answers = await judge.judge([self._metrics[job.rubric_id] for job in jobs], turn)
             self._conversations += 1
+            done = [self._outcomes.judged(job, answer) for job, answer in zip(jobs, answers, strict=True)]
         except (RateLimited, Paused, Unusable) as error:
             # Not the jobs' fault, so they are never counted out; those that grow too old end as expired.
             cause = "rate_limited" if isinstance(error, RateLimited) else "judge_in_trouble"
@@ -327,7 +338,6 @@ class Scorer:
         except Exception as error:  # noqa: BLE001 -- the one around a worker's jobs; it is counted
             await self._outcomes.retry([self._outcomes.fault(job, error) for job in jobs], after=None)
         else:
-            done = [self._outcomes.judged(job, answer) for job, answer in zip(jobs, answers, strict=True)]
             await unbroken(self._outcomes.finish(done))
             if self._second_opinions:
                 async with self._slots:

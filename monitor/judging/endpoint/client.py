@@ -18,11 +18,12 @@ from typing import Self
 
 import httpx2
 import openai
-from openai import AsyncAzureOpenAI, AsyncOpenAI, DefaultAioHttpClient
+from openai import AsyncAzureOpenAI, AsyncOpenAI
 
 from monitor.errors import MonitorError, RateLimited, Rejected, Retryable, TimedOut, Unusable
 from monitor.judging.endpoint.capabilities import REASONING_HEADROOM, Capabilities, schema_in_words
 from monitor.judging.endpoint.completion import read
+from monitor.judging.endpoint.connection import BROKEN, connections, failure
 from monitor.judging.endpoint.content_filter import severities
 from monitor.judging.endpoint.prices import KNOWN, Price, price_of
 from monitor.model.judgements import ChatMessage, ChatRequest, Reply
@@ -30,8 +31,7 @@ from monitor.retry import retry_after
 
 _SEED = 7
 _FREE = Price(0.0, 0.0)
-# How many calls run at once is the score stage's business.
-_NO_LIMITS = httpx2.Limits(max_connections=0, keepalive_expiry=15.0)
+_OPENAI = "https://api.openai.com/v1"
 # A probe every ten minutes harms no endpoint, whatever it asks for.
 _LONGEST_PAUSE = timedelta(minutes=10)
 _MESSAGE_START = 150
@@ -82,7 +82,7 @@ class OpenAIJudge:
         self._prices = prices
         self._now = now
         self._capabilities = Capabilities()
-        http = DefaultAioHttpClient(timeout=None, limits=_NO_LIMITS)
+        http = connections(base_url or _OPENAI)
         # Servers on the own machine take any key, and the client insists on one.
         key = api_key or "none"
         self._client = (
@@ -96,7 +96,7 @@ class OpenAIJudge:
             )
             if api_version
             else AsyncOpenAI(
-                base_url=base_url or "https://api.openai.com/v1",
+                base_url=base_url or _OPENAI,
                 api_key=key,
                 max_retries=0,
                 timeout=None,
@@ -157,7 +157,7 @@ class OpenAIJudge:
                     if reduced is None:
                         raise self._translated(error) from None
                     self._capabilities = reduced
-            except openai.OpenAIError as error:
+            except (openai.OpenAIError, *BROKEN) as error:
                 raise self._translated(error) from None
         raise Rejected(f"asking {self.name}: refused in every form", reason="rejected")
 
@@ -210,12 +210,12 @@ class OpenAIJudge:
             alternatives=completion.alternatives,
         )
 
-    def _translated(self, error: openai.OpenAIError) -> MonitorError:
+    def _translated(self, error: Exception) -> MonitorError:
         what = f"asking {self.name}"
         if isinstance(error, openai.APIStatusError):
             return self._of_status(error, f"{what}: HTTP {error.status_code}")
         # Over aiohttp a refused connection looks like one that timed out; only the deadline in `ask` is a time-out.
-        return Retryable(f"{what}: no connection")
+        return failure(error, what)
 
     def _of_status(self, error: openai.APIStatusError, what: str) -> MonitorError:
         if _filtered(error):

@@ -11,6 +11,8 @@ import orjson
 from monitor.judging.endpoint.content_filter import severities
 from monitor.judging.prompt.schema import Json
 
+_MOST_TOKENS = 10**8
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
@@ -105,4 +107,5 @@ def _text(value: Json) -> str:
 
 
 def _count(value: Json) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    """Return a number of tokens; 0 for what cannot be one, such as the largest integer that a server knows."""
+    return value if isinstance(value, int) and 0 < value <= _MOST_TOKENS else 0

@@ -4,10 +4,12 @@ import asyncio
 import json
 import logging
 import secrets
+import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -27,7 +29,7 @@ from monitor.judging.prompt_metric import load, load_all
 from monitor.model.judgements import ChatMessage, Finding, Job, Outcome, Reason, Reply, Rubric, Unscored, Verdict
 from monitor.model.spans import Assembly
 from monitor.model.turns import Turn
-from monitor.ports import Metric
+from monitor.ports import Clock, Metric
 from monitor.scoring.outcomes import CACHED
 from monitor.settings.tree import BudgetSettings, SampleSettings, ScoreSettings, SecondOpinionSettings
 from monitor.stages import sample
@@ -95,15 +97,16 @@ class Bench:
         budget: BudgetSettings = NO_BUDGET,
         worker: str = "worker-1",
         opinions: SecondOpinionSettings = NO_OPINIONS,
+        clock: Clock | None = None,
     ) -> Scorer:
-        """A scorer over the store, on the clock."""
+        """A scorer over the store, on the bench's clock or another."""
         return Scorer(
             self.store,
             metrics,
             judge=judge,
             settings=settings,
             judge_timeout=timedelta(seconds=10),
-            clock=lambda: self.now,
+            clock=clock or (lambda: self.now),
             worker=worker,
             budget=budget,
             second_opinions=opinions,
@@ -573,6 +576,81 @@ def test_fault_of_ours(bench: Bench, caplog: pytest.LogCaptureFixture, max_outpu
     assert "judging faulty of turn turn-1: KeyError at" in caplog.text
     assert "PRIVATE" not in caplog.text
     assert {"jobs_failed_total", "jobs_finished_total"} <= counted
+
+
+@dataclass(frozen=True)
+class UnstorableMetric(FaultyMetric):
+    """A metric whose finding on turn-1 no database can hold."""
+
+    def read(self, turn: Turn, reply: Reply | None) -> Finding | Reason:  # noqa: ARG002 -- as the protocol has it
+        """Return a score beyond what a float holds, or an ordinary one."""
+        return Finding(score=10**400 if turn.turn_id == "turn-1" else 1.0, defect=False)
+
+
+@pytest.mark.parametrize("max_output_tokens", [0, 10])
+def test_finding_that_cannot_be_stored(bench: Bench, max_output_tokens: int) -> None:
+    """A verdict that the database cannot hold ends its own job as internal; the others, and the worker, go on."""
+    metric = UnstorableMetric(max_output_tokens)
+    bench.keep(*(judged_turn(name=str(number)) for number in range(4)), metrics=[metric])
+    scorer = bench.drain(metric)
+    assert [None, Reason.INTERNAL, None, None] == [bench.reason(f"turn-{number}") for number in range(4)]
+    assert 0 == bench.store.backlog().jobs
+    assert [(1, "StatementError")] == [
+        (total.value, total.labels["reason"]) for total in scorer.counters() if total.name == "jobs_failed_total"
+    ]
+
+
+@pytest.mark.parametrize("metric", [RELEVANCE, PROXY])
+def test_turn_that_cannot_be_read(bench: Bench, tmp_path: Path, metric: Metric) -> None:
+    """A broken row ends the jobs of its own turn as internal."""
+    bench.keep(*(judged_turn(name=str(number)) for number in range(4)), metrics=[metric])
+    with closing(sqlite3.connect(tmp_path / "store.db")) as database, database:
+        database.execute("UPDATE turn_texts SET citations = '{' WHERE turn_id = 'turn-1'")
+    bench.drain(metric)
+    assert [None, Reason.INTERNAL, None, None] == [bench.reason(f"turn-{number}") for number in range(4)]
+    assert 0 == bench.store.backlog().jobs
+
+
+@pytest.mark.parametrize("count", [2**63 - 1, 10**400, -1, None, "many", [1]])
+def test_impossible_token_count(bench: Bench, count: object) -> None:
+    """A number of tokens that cannot be is none, whatever the budget, and scoring goes on."""
+
+    def impossible(_: dict[str, object]) -> Step:
+        step = completion(json.dumps({"reason": "r", "score": 5}))
+        usage = {"prompt_tokens": count, "completion_tokens": count, "total_tokens": count}
+        return replace(step, body={**step.body, "usage": usage})
+
+    bench.server.answer = impossible
+    bench.keep(judged_turn(name="1"), judged_turn(name="2"))
+    bench.drain(budget=BudgetSettings(daily_usd=1.0))
+    assert [None, None] == [bench.reason("turn-1"), bench.reason("turn-2")]
+    assert 0 == bench.store.backlog().jobs
+
+
+def test_fault_between_jobs(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """What goes wrong outside of any job is logged, and the worker tries again."""
+    bench.keep(judged_turn())
+    failures: list[Exception] = []
+
+    def clock() -> datetime:
+        if failures:
+            raise failures.pop()
+        return bench.now
+
+    async def work() -> None:
+        async with bench.judge() as judge:
+            scorer = bench.scorer(RELEVANCE, judge=judge, clock=clock)
+            failures.append(RuntimeError("PRIVATE"))
+            stop = asyncio.Event()
+            running = asyncio.create_task(scorer.run(stop))
+            await asyncio.to_thread(wait_until, bench.outcome, "a verdict", seconds=30)
+            stop.set()
+            await running
+
+    asyncio.run(work())
+    assert isinstance(bench.outcome(), Verdict)
+    assert "scoring goes on after a fault of ours: RuntimeError at" in caplog.text
+    assert "PRIVATE" not in caplog.text
 
 
 def test_rubric_of_another_process(bench: Bench) -> None:
