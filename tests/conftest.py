@@ -1,5 +1,7 @@
 """The services that tests may ask for by fixture; the modules are found through `pythonpath` in pyproject.toml."""
 
+import pytest
+
 # A module stands before those that import it: pytest warns of a plug-in that was imported before it was named.
 pytest_plugins = (
     "requirement",
@@ -11,3 +13,9 @@ pytest_plugins = (
     "postgres_service",
     "shared_folder",
 )
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """The loop that async tests run on: asyncio alone, as the product does, and not trio after it."""
+    return "asyncio"

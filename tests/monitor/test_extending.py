@@ -155,20 +155,15 @@ def test_channel_without_its_pager() -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_collector() -> None:
+async def test_collector() -> None:
     """A record is reported as done once the sink has it, and one that is no turn as bad; the rest goes on."""
     record = b'{"question": "Open?", "context": "Open until six.", "answer": "Until six."}'
-
-    async def work() -> tuple[Peer, Kept, Collector]:
-        kept = Kept()
-        async with Peer(b"1 " + record + b"\n", b'2 {"hello": 1}\n', b"3 " + record + b"\n") as peer:
-            section = {"kind": "acme_queue", "port": peer.port, "pause": "1h"}
-            collector = plugins.collector("acme_queue", section, "here", sink=kept, clock=lambda: NOW)
-            async with collector, asyncio.timeout(30):
-                await peer.has_said_all.wait()
-        return peer, kept, collector
-
-    peer, kept, collector = asyncio.run(work())
+    kept = Kept()
+    async with Peer(b"1 " + record + b"\n", b'2 {"hello": 1}\n', b"3 " + record + b"\n") as peer:
+        section = {"kind": "acme_queue", "port": peer.port, "pause": "1h"}
+        collector = plugins.collector("acme_queue", section, "here", sink=kept, clock=lambda: NOW)
+        async with collector, asyncio.timeout(30):
+            await peer.has_said_all.wait()
     assert [b"take\n", b"done 1\n", b"take\n", b"bad 2 no_turn\n", b"take\n", b"done 3\n", b"take\n"] == peer.lines
     assert 2 == len({fragment.digest for fragment in kept.fragments})
     stats = collector.stats()  # type: ignore[attr-defined]
@@ -176,17 +171,13 @@ def test_collector() -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_collector_without_its_queue() -> None:
+async def test_collector_without_its_queue() -> None:
     """A queue that is away is a problem, and no error."""
-
-    async def work() -> str:
-        section = {"kind": "acme_queue", "port": 9, "pause": "1h"}
-        collector = plugins.collector("acme_queue", section, "here", sink=Kept(), clock=lambda: NOW)
-        async with collector:
-            health = await asyncio.to_thread(wait_until, collector.health, "the problem", seconds=30)
-        return health["queue"]
-
-    assert "the queue does not answer: ConnectionRefusedError" == asyncio.run(work())
+    section = {"kind": "acme_queue", "port": 9, "pause": "1h"}
+    collector = plugins.collector("acme_queue", section, "here", sink=Kept(), clock=lambda: NOW)
+    async with collector:
+        health = await asyncio.to_thread(wait_until, collector.health, "the problem", seconds=30)
+    assert "the queue does not answer: ConnectionRefusedError" == health["queue"]
 
 
 def test_prompt(tmp_path: Path) -> None:

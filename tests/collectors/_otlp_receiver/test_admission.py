@@ -133,29 +133,25 @@ def test_patience_ends() -> None:
     visit(scenario, patience=0.05)
 
 
-def test_size_that_becomes_known() -> None:
+async def test_size_that_becomes_known() -> None:
     """Room that a request turns out not to need is others' at once, and all of it is free in the end."""
+    admission = Admission(100, patience=timedelta(seconds=20))
+    entered: list[str] = []
 
-    async def main() -> None:
-        admission = Admission(100, patience=timedelta(seconds=20))
-        entered: list[str] = []
+    async def enter(name: str, size: int) -> None:
+        async with admission.reserve(size):
+            entered.append(name)
 
-        async def enter(name: str, size: int) -> None:
-            async with admission.reserve(size):
-                entered.append(name)
-
-        async with admission.reserve(100) as resize:
-            second = asyncio.create_task(enter("second", 60))
-            await _settled()
-            assert [] == entered
-            resize(40)
-            await second
-            assert ["second"] == entered
-            resize(120)
-            third = asyncio.create_task(enter("third", 100))
-            await _settled()
-            assert ["second"] == entered
-        await third
-        assert ["second", "third"] == entered
-
-    asyncio.run(main())
+    async with admission.reserve(100) as resize:
+        second = asyncio.create_task(enter("second", 60))
+        await _settled()
+        assert [] == entered
+        resize(40)
+        await second
+        assert ["second"] == entered
+        resize(120)
+        third = asyncio.create_task(enter("third", 100))
+        await _settled()
+        assert ["second"] == entered
+    await third
+    assert ["second", "third"] == entered

@@ -364,7 +364,7 @@ def test_unix_socket_in_use(sockets: Path, module: object) -> None:
         asyncio.run(enter())
 
 
-def test_several_listeners() -> None:
+async def test_several_listeners() -> None:
     """Collectors of one kind are told apart by name, and each has its own settings."""
     settings = Settings.model_validate(
         {
@@ -382,18 +382,15 @@ def test_several_listeners() -> None:
             connection.request("GET", "/v1/traces")
             return connection.getresponse().status
 
-    async def scenario() -> None:
-        collectors = build_collectors(settings, None, clock=lambda: datetime.now(UTC))  # type: ignore[arg-type]
-        assert ["otlp_http", "outside", "otlp_grpc", "sidecar"] == list(collectors)
-        async with AsyncExitStack() as running:
-            for collector in collectors.values():
-                await running.enter_async_context(collector)
-            addresses = [collector.address for collector in collectors.values()]  # type: ignore[attr-defined]
-            assert 4 == len(set(addresses))
-            assert 405 == await asyncio.to_thread(status, addresses[0])
-            assert 401 == await asyncio.to_thread(status, addresses[1])
-
-    asyncio.run(scenario())
+    collectors = build_collectors(settings, None, clock=lambda: datetime.now(UTC))  # type: ignore[arg-type]
+    assert ["otlp_http", "outside", "otlp_grpc", "sidecar"] == list(collectors)
+    async with AsyncExitStack() as running:
+        for collector in collectors.values():
+            await running.enter_async_context(collector)
+        addresses = [collector.address for collector in collectors.values()]  # type: ignore[attr-defined]
+        assert 4 == len(set(addresses))
+        assert 405 == await asyncio.to_thread(status, addresses[0])
+        assert 401 == await asyncio.to_thread(status, addresses[1])
     with pytest.raises(ConfigError, match=r"collectors\[1\]\.name: 'otlp_http' is taken"):
         build_collectors(
             Settings.model_validate({"collectors": [{"kind": "otlp_http"}, {"kind": "otlp_http"}]}),

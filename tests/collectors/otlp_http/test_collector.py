@@ -369,7 +369,7 @@ def test_address_in_use(running: Running) -> None:
         asyncio.run(enter())
 
 
-def test_fault_of_ours(turn_json: bytes, caplog: pytest.LogCaptureFixture) -> None:
+async def test_fault_of_ours(turn_json: bytes, caplog: pytest.LogCaptureFixture) -> None:
     """A fault costs its request alone; neither the answer nor the log says what it quoted."""
 
     class Faulty:
@@ -385,13 +385,9 @@ def test_fault_of_ours(turn_json: bytes, caplog: pytest.LogCaptureFixture) -> No
             reply = connection.getresponse()
             return reply.status, reply.read()
 
-    async def scenario() -> tuple[int, bytes]:
-        async with otlp_http.build(otlp_http.Config(port=0), Faulty(), lambda: datetime.now(UTC)) as collector:
-            answer = await asyncio.to_thread(send, collector.address)
-            assert {"fault": 1} == collector.stats().requests
-        return answer
-
-    status, body = asyncio.run(scenario())
+    async with otlp_http.build(otlp_http.Config(port=0), Faulty(), lambda: datetime.now(UTC)) as collector:
+        status, body = await asyncio.to_thread(send, collector.address)
+        assert {"fault": 1} == collector.stats().requests
     assert (500, 13) == (status, json.loads(body)["code"])
     assert "an internal error: RuntimeError at" in caplog.text
     assert "secret" not in caplog.text + body.decode()

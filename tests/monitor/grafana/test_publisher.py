@@ -272,20 +272,16 @@ def test_a_dashboard_without_its_tag_is_left_alone(
     ]
 
 
-def test_a_provisioned_dashboard_is_not_pushed_again_and_annotations_go_on(
+async def test_a_provisioned_dashboard_is_not_pushed_again_and_annotations_go_on(
     grafana: Grafana, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Grafana's refusal is taken once, with one warning; alerts are annotated all the same."""
     grafana.script = [("POST", "/api/dashboards/db", 400, {"message": "Cannot save provisioned dashboard"})]
     publisher = GrafanaPublisher(settings(url), clock=Time())
-
-    async def hour() -> None:
-        for _ in range(60):
-            await publisher.provision()
-        await publisher.annotate(alert())
-        await publisher.close()
-
-    asyncio.run(hour())
+    for _ in range(60):
+        await publisher.provision()
+    await publisher.annotate(alert())
+    await publisher.close()
     assert len(grafana.sent("POST", "/api/dashboards/db")) == 1
     assert len(grafana.annotations) == 1
     assert len([r for r in caplog.records if r.levelno == logging.WARNING]) == 1
@@ -438,27 +434,23 @@ def test_an_annotation_without_its_dashboard_is_kept_by_its_tags(grafana: Grafan
     assert "dashboardUID" not in grafana.annotations[0]
 
 
-def test_what_only_a_person_can_mend_is_told_every_five_minutes(grafana: Grafana, url: str) -> None:
+async def test_what_only_a_person_can_mend_is_told_every_five_minutes(grafana: Grafana, url: str) -> None:
     """A missing data source is an error once, then a pause; when it is there the next try finds it."""
     grafana.sources = []
     clock = Time()
     publisher = GrafanaPublisher(settings(url), clock=clock)
-
-    async def minutes() -> list[str]:
-        seen = []
-        for _ in range(8):
-            try:
-                await publisher.provision()
-            except (ConfigError, Paused) as error:
-                seen.append(type(error).__name__)
-            clock.now += timedelta(minutes=1)
-        grafana.sources = [POSTGRES]
-        clock.now += timedelta(minutes=5)
-        await publisher.provision()
-        await publisher.close()
-        return seen
-
-    assert asyncio.run(minutes()) == ["ConfigError", *["Paused"] * 4, "ConfigError", *["Paused"] * 2]
+    seen = []
+    for _ in range(8):
+        try:
+            await publisher.provision()
+        except (ConfigError, Paused) as error:
+            seen.append(type(error).__name__)
+        clock.now += timedelta(minutes=1)
+    grafana.sources = [POSTGRES]
+    clock.now += timedelta(minutes=5)
+    await publisher.provision()
+    await publisher.close()
+    assert seen == ["ConfigError", *["Paused"] * 4, "ConfigError", *["Paused"] * 2]
     assert grafana.dashboard is not None
 
 
@@ -546,19 +538,15 @@ GO = {"int64": int, "string": str, "*string": str, "bool": bool, "[]string": lis
         ("PATCH /api/annotations", "PatchAnnotationsCmd"),
     ],
 )
-def test_bodies_fit_the_models_of_grafana(
+async def test_bodies_fit_the_models_of_grafana(
     grafana: Grafana, url: str, shared: Path, request_line: str, model: str
 ) -> None:
     """Every field that is sent is one that Grafana 13 knows, of its type; what is required is there."""
     fields = json.loads((shared / "grafana" / "grafana13_models_from_go_client.json").read_text())[model]
     publisher = GrafanaPublisher(settings(url), clock=Time())
-
-    async def everything() -> None:
-        await publisher.provision()
-        await publisher.annotate(alert())
-        await annotated(publisher, alert(AlertState.RESOLVED, recovered_at=NOW))
-
-    asyncio.run(everything())
+    await publisher.provision()
+    await publisher.annotate(alert())
+    await annotated(publisher, alert(AlertState.RESOLVED, recovered_at=NOW))
     bodies = grafana.sent(*request_line.split())
     assert bodies
     for body in bodies:

@@ -82,21 +82,16 @@ def _converse(judge: OpenAIJudge, file: str, *turns: Turn) -> list[tuple[Answer,
 
 
 @pytest.mark.parametrize("file", shipped())
-def test_reply_without_a_verdict(judge_server: JudgeServer, new_judge: NewJudge, file: str) -> None:
+async def test_reply_without_a_verdict(judge_server: JudgeServer, new_judge: NewJudge, file: str) -> None:
     """No reply that is not the one asked for scores anything, in any form; the reason is always a judge's failure."""
     expected = {Reason.UNREADABLE, Reason.REFUSED, Reason.CONTENT_FILTER, Reason.TRUNCATED}
     metrics = load_all(file, judge_name="openai:judge-1")
-
-    async def conversations() -> dict[str, set[Finding | Reason]]:
-        results_of: dict[str, set[Finding | Reason]] = {}
-        async with new_judge() as judge:
-            for name, reply in NO_VERDICTS.items():
-                step = _said(reply)
-                judge_server.answer = lambda _, step=step: step  # type: ignore[misc]
-                results_of[name] = {answer.result for answer in await converse(metrics, TURN, judge)}
-        return results_of
-
-    results_of = asyncio.run(conversations())
+    results_of: dict[str, set[Finding | Reason]] = {}
+    async with new_judge() as judge:
+        for name, reply in NO_VERDICTS.items():
+            step = _said(reply)
+            judge_server.answer = lambda _, step=step: step  # type: ignore[misc]
+            results_of[name] = {answer.result for answer in await converse(metrics, TURN, judge)}
     assert {} == {name: results for name, results in results_of.items() if not results <= expected}
     assert len(judge_server.asked) >= len(NO_VERDICTS)
 

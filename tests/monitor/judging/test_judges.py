@@ -96,25 +96,21 @@ def test_outage_with_the_same_model(judge_server: JudgeServer, second_server: Ju
     assert (1, 3) == (len(judge_server.asked), len(second_server.asked))
 
 
-def test_both_are_down(judge_server: JudgeServer, second_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_both_are_down(judge_server: JudgeServer, second_server: JudgeServer, new_judge: NewJudge) -> None:
     """When both endpoints are in trouble both say so, and the turn waits."""
     judge_server.script(refusal(401))
     second_server.script(refusal(403))
     judges = _judges(new_judge, second_server, model="judge-1")
-
-    async def conversation() -> None:
-        async with judges:
-            for _ in range(2):
-                with pytest.raises((Unusable, Paused)):
-                    await judges.judge([METRIC], judged_turn())
-            assert judges.troubled
-            assert judges.resting.total_seconds() > 20
-            assert {
-                "judge": "asking openai:judge-1: HTTP 401; asked again in 30 s",
-                "fallback": "asking openai:judge-1: HTTP 403; asked again in 30 s",
-            } == judges.health()
-
-    asyncio.run(conversation())
+    async with judges:
+        for _ in range(2):
+            with pytest.raises((Unusable, Paused)):
+                await judges.judge([METRIC], judged_turn())
+        assert judges.troubled
+        assert judges.resting.total_seconds() > 20
+        assert {
+            "judge": "asking openai:judge-1: HTTP 401; asked again in 30 s",
+            "fallback": "asking openai:judge-1: HTTP 403; asked again in 30 s",
+        } == judges.health()
 
 
 def test_names(new_judge: NewJudge, second_server: JudgeServer) -> None:

@@ -232,21 +232,17 @@ def test_locked_database(store: Gated, path: Path) -> None:
     assert [1] == stored(store)
 
 
-def test_exit_writes_what_waits(store: Gated) -> None:
+async def test_exit_writes_what_waits(store: Gated) -> None:
     """Closing the intake answers every `put` that was waiting; later ones are refused."""
-
-    async def main() -> None:
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            store.gate.clear()
-            async with Intake(store, IntakeSettings()) as intake:
-                puts = [asyncio.create_task(intake.put((fragment(number),))) for number in range(5)]
-                await until(lambda: intake.stats().pending_bytes == 500)
-                store.gate.set()
-            await asyncio.gather(*puts)
-            with pytest.raises(Overloaded):
-                await intake.put((fragment(9),))
-
-    asyncio.run(main())
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        store.gate.clear()
+        async with Intake(store, IntakeSettings()) as intake:
+            puts = [asyncio.create_task(intake.put((fragment(number),))) for number in range(5)]
+            await until(lambda: intake.stats().pending_bytes == 500)
+            store.gate.set()
+        await asyncio.gather(*puts)
+        with pytest.raises(Overloaded):
+            await intake.put((fragment(9),))
     assert list(range(5)) == stored(store)
 
 

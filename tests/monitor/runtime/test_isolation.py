@@ -204,24 +204,21 @@ def test_channel_that_breaks_it(
     assert SECRET not in caplog.text + str(caught.value)
 
 
-def test_channel_whose_sender_is_cancelled() -> None:
+async def test_channel_whose_sender_is_cancelled() -> None:
     """Being cancelled is no failure of a channel: whoever stops us is obeyed."""
 
     class Waiting(Room):
         async def send(self, alert: Alert) -> None:  # noqa: ARG002 -- the channel's signature
             await asyncio.Event().wait()
 
-    async def work() -> float:
-        failures = PluginFailures()
-        failures.watch("channel", "pager")
-        task = asyncio.create_task(GuardedChannel(Waiting(), "pager", failures).send(ALERT))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        return total(failures, "channel", "pager")
-
-    assert 0 == asyncio.run(work())
+    failures = PluginFailures()
+    failures.watch("channel", "pager")
+    task = asyncio.create_task(GuardedChannel(Waiting(), "pager", failures).send(ALERT))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert 0 == total(failures, "channel", "pager")
 
 
 class Kept:

@@ -35,111 +35,95 @@ async def until(condition: asyncio.Event) -> None:
     await asyncio.wait_for(condition.wait(), timeout=10)
 
 
-def test_slow_tick_never_overlaps_itself() -> None:
+async def test_slow_tick_never_overlaps_itself() -> None:
     """A tick longer than its interval runs one at a time, and the skipped starts are counted."""
+    running = most = runs = 0
+    enough = asyncio.Event()
 
-    async def scenario() -> None:
-        running = most = runs = 0
-        enough = asyncio.Event()
+    async def slow(now: datetime) -> int:
+        nonlocal running, most, runs
+        assert now.tzinfo is UTC
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.12)
+        running -= 1
+        runs += 1
+        if runs == 3:
+            enough.set()
+        return 1
 
-        async def slow(now: datetime) -> int:
-            nonlocal running, most, runs
-            assert now.tzinfo is UTC
-            running += 1
-            most = max(most, running)
-            await asyncio.sleep(0.12)
-            running -= 1
-            runs += 1
-            if runs == 3:
-                enough.set()
-            return 1
-
-        telemetry = Telemetry("test")
-        ticks = [Tick(name="slow", every=timedelta(milliseconds=20), run=slow)]
-        async with Schedule(ticks, Lease(granted=True), telemetry, clock=clock):
-            await until(enough)
-        assert (most, running) == (1, 0)
-        assert b'rag_monitor_tick_skipped_total{reason="overlap",tick="slow"}' in telemetry.render()
-        telemetry.close()
-
-    asyncio.run(scenario())
+    telemetry = Telemetry("test")
+    ticks = [Tick(name="slow", every=timedelta(milliseconds=20), run=slow)]
+    async with Schedule(ticks, Lease(granted=True), telemetry, clock=clock):
+        await until(enough)
+    assert (most, running) == (1, 0)
+    assert b'rag_monitor_tick_skipped_total{reason="overlap",tick="slow"}' in telemetry.render()
+    telemetry.close()
 
 
-def test_raising_tick_is_counted_and_runs_again() -> None:
+async def test_raising_tick_is_counted_and_runs_again() -> None:
     """An error ends neither the tick's later runs nor the other ticks, and shows as a reason."""
+    runs = 0
+    thrice = asyncio.Event()
 
-    async def scenario() -> None:
-        runs = 0
-        thrice = asyncio.Event()
+    async def broken(_: datetime) -> int:
+        nonlocal runs
+        runs += 1
+        if runs == 3:
+            thrice.set()
+        if runs % 2:
+            raise StoreUnavailable("no", reason="locked")
+        raise ValueError("a foreign fault")
 
-        async def broken(_: datetime) -> int:
-            nonlocal runs
-            runs += 1
-            if runs == 3:
-                thrice.set()
-            if runs % 2:
-                raise StoreUnavailable("no", reason="locked")
-            raise ValueError("a foreign fault")
-
-        telemetry = Telemetry("test")
-        ticks = [Tick(name="broken", every=timedelta(milliseconds=10), run=broken)]
-        async with Schedule(ticks, Lease(granted=True), telemetry, clock=clock):
-            await until(thrice)
-        page = telemetry.render().decode()
-        assert 'rag_monitor_tick_failed_total{reason="locked",tick="broken"}' in page
-        assert 'rag_monitor_tick_failed_total{reason="ValueError",tick="broken"}' in page
-        telemetry.close()
-
-    asyncio.run(scenario())
+    telemetry = Telemetry("test")
+    ticks = [Tick(name="broken", every=timedelta(milliseconds=10), run=broken)]
+    async with Schedule(ticks, Lease(granted=True), telemetry, clock=clock):
+        await until(thrice)
+    page = telemetry.render().decode()
+    assert 'rag_monitor_tick_failed_total{reason="locked",tick="broken"}' in page
+    assert 'rag_monitor_tick_failed_total{reason="ValueError",tick="broken"}' in page
+    telemetry.close()
 
 
-def test_without_the_lease_nothing_runs() -> None:
+async def test_without_the_lease_nothing_runs() -> None:
     """A scheduler that does not lead asks again and does no work."""
+    asked = asyncio.Event()
 
-    async def scenario() -> None:
-        asked = asyncio.Event()
+    class Refused(Lease):
+        def take_lease(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
+            loop.call_soon_threadsafe(asked.set)
+            return super().take_lease(name, holder, now=now, ttl=ttl)
 
-        class Refused(Lease):
-            def take_lease(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
-                loop.call_soon_threadsafe(asked.set)
-                return super().take_lease(name, holder, now=now, ttl=ttl)
+    async def never(_: datetime) -> int:
+        raise AssertionError("ran without the lease")
 
-        async def never(_: datetime) -> int:
-            raise AssertionError("ran without the lease")
-
-        loop = asyncio.get_running_loop()
-        telemetry = Telemetry("test")
-        ticks = [Tick(name="never", every=timedelta(milliseconds=10), run=never)]
-        async with Schedule(ticks, Refused(granted=False), telemetry, clock=clock):
-            await until(asked)
-        assert b"AssertionError" not in telemetry.render()
-        telemetry.close()
-
-    asyncio.run(scenario())
+    loop = asyncio.get_running_loop()
+    telemetry = Telemetry("test")
+    ticks = [Tick(name="never", every=timedelta(milliseconds=10), run=never)]
+    async with Schedule(ticks, Refused(granted=False), telemetry, clock=clock):
+        await until(asked)
+    assert b"AssertionError" not in telemetry.render()
+    telemetry.close()
 
 
-def test_leaving_waits_for_the_tick_under_way() -> None:
+async def test_leaving_waits_for_the_tick_under_way() -> None:
     """A tick that has begun is finished before the schedule is left."""
+    begun = asyncio.Event()
+    finished = False
 
-    async def scenario() -> None:
-        begun = asyncio.Event()
-        finished = False
+    async def tick(_: datetime) -> int:
+        nonlocal finished
+        begun.set()
+        await asyncio.sleep(0.1)
+        finished = True
+        return 0
 
-        async def tick(_: datetime) -> int:
-            nonlocal finished
-            begun.set()
-            await asyncio.sleep(0.1)
-            finished = True
-            return 0
-
-        telemetry = Telemetry("test")
-        ticks = [Tick(name="tick", every=timedelta(seconds=60), run=tick)]
-        async with Schedule(ticks, Lease(granted=True), telemetry, clock=clock):
-            await until(begun)
-        assert finished
-        telemetry.close()
-
-    asyncio.run(scenario())
+    telemetry = Telemetry("test")
+    ticks = [Tick(name="tick", every=timedelta(seconds=60), run=tick)]
+    async with Schedule(ticks, Lease(granted=True), telemetry, clock=clock):
+        await until(begun)
+    assert finished
+    telemetry.close()
 
 
 def test_a_lasting_failure_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -178,21 +162,17 @@ def test_a_lasting_failure_is_told_once(caplog: pytest.LogCaptureFixture) -> Non
     assert "what a user wrote" not in caplog.text
 
 
-def test_leaving_lets_the_next_scheduler_begin() -> None:
+async def test_leaving_lets_the_next_scheduler_begin() -> None:
     """A scheduler that stops in order gives its lease back, so nobody waits for it to expire."""
+    ran = asyncio.Event()
 
-    async def scenario() -> None:
-        ran = asyncio.Event()
+    async def tick(_: datetime) -> int:
+        ran.set()
+        return 0
 
-        async def tick(_: datetime) -> int:
-            ran.set()
-            return 0
-
-        lease, telemetry = Lease(granted=True), Telemetry("test")
-        async with Schedule([Tick(name="tick", every=timedelta(seconds=60), run=tick)], lease, telemetry, clock=clock):
-            await until(ran)
-        assert timedelta(0) == lease.asked[-1]
-        assert all(ttl > timedelta(0) for ttl in lease.asked[:-1])
-        telemetry.close()
-
-    asyncio.run(scenario())
+    lease, telemetry = Lease(granted=True), Telemetry("test")
+    async with Schedule([Tick(name="tick", every=timedelta(seconds=60), run=tick)], lease, telemetry, clock=clock):
+        await until(ran)
+    assert timedelta(0) == lease.asked[-1]
+    assert all(ttl > timedelta(0) for ttl in lease.asked[:-1])
+    telemetry.close()

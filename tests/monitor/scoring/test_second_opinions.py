@@ -160,7 +160,7 @@ def test_another_model_answers(store: SqlStore, server: JudgeServer, caplog: pyt
     assert 1 == caplog.text.count("answers as judge-1-new (fp_1), before as judge-1-old (fp_1)")
 
 
-def test_a_fingerprint_for_every_reply(store: SqlStore, server: JudgeServer) -> None:
+async def test_a_fingerprint_for_every_reply(store: SqlStore, server: JudgeServer) -> None:
     """An endpoint whose replies all have another fingerprint does not have the anchors judged for each of them."""
 
     def unsteady(_: object) -> Step:
@@ -169,18 +169,14 @@ def test_a_fingerprint_for_every_reply(store: SqlStore, server: JudgeServer) -> 
         return step
 
     server.answer = unsteady
-
-    async def live() -> None:
-        async with _judges(server) as judges:
-            scorer = _scorer(store, judges, SecondOpinionSettings(share=0, anchors=5))
-            await scorer.drain()
-            second_opinions = scorer._second_opinions  # noqa: SLF001 -- as above
-            assert second_opinions is not None
-            for _ in range(5):
-                await second_opinions.look()
-            assert 4 <= second_opinions.changes <= 60
-
-    asyncio.run(live())
+    async with _judges(server) as judges:
+        scorer = _scorer(store, judges, SecondOpinionSettings(share=0, anchors=5))
+        await scorer.drain()
+        second_opinions = scorer._second_opinions  # noqa: SLF001 -- as above
+        assert second_opinions is not None
+        for _ in range(5):
+            await second_opinions.look()
+        assert 4 <= second_opinions.changes <= 60
     assert len(server.asked) <= 20 + 4 * 5
 
 
@@ -234,19 +230,15 @@ def test_anchors_of_a_process_that_died(store: SqlStore, server: JudgeServer) ->
     assert 4 * 20 == len(store.second_opinions(since=NOW, kind=SecondOpinionKind.ANCHOR))
 
 
-def test_watch_ends(store: SqlStore, server: JudgeServer) -> None:
+async def test_watch_ends(store: SqlStore, server: JudgeServer) -> None:
     """A running scorer that watches its judge stops when told."""
-
-    async def live() -> None:
-        stop = asyncio.Event()
-        async with _judges(server) as judges:
-            running = asyncio.create_task(_scorer(store, judges, SecondOpinionSettings(share=0)).run(stop))
-            while len(server.asked) < 20:  # noqa: ASYNC110 -- the server lives in threads
-                await asyncio.sleep(0.02)
-            stop.set()
-            await asyncio.wait_for(running, 10)
-
-    asyncio.run(live())
+    stop = asyncio.Event()
+    async with _judges(server) as judges:
+        running = asyncio.create_task(_scorer(store, judges, SecondOpinionSettings(share=0)).run(stop))
+        while len(server.asked) < 20:  # noqa: ASYNC110 -- the server lives in threads
+            await asyncio.sleep(0.02)
+        stop.set()
+        await asyncio.wait_for(running, 10)
     assert 0 == store.backlog().jobs
 
 

@@ -24,59 +24,47 @@ def get(address: tuple[str, int], path: str, method: str = "GET") -> tuple[int, 
         connection.close()
 
 
-def test_pages() -> None:
+async def test_pages() -> None:
     """Liveness, readiness with reasons and metrics are answered; anything else is refused."""
-
-    async def scenario() -> None:
-        telemetry = Telemetry("test")
-        telemetry.watch("jobs", lambda: [Gauge(name="jobs", value=3)], description="Jobs waiting")
-        problems: dict[str, str] = {}
-        pages = HealthPages(problems=lambda: problems, metrics=telemetry.render, metrics_type=telemetry.content_type)
-        async with Server(pages, host="127.0.0.1", port=0, where="web") as server:
-            assert (await asyncio.to_thread(get, server.address, "/healthz"))[0] == 200
-            assert (await asyncio.to_thread(get, server.address, "/readyz"))[0] == 200
-            problems["store"] = "storage_full"
-            status, _, body = await asyncio.to_thread(get, server.address, "/readyz")
-            assert (status, json.loads(body)) == (503, {"ready": False, "problems": {"store": "storage_full"}})
-            status, kind, body = await asyncio.to_thread(get, server.address, "/metrics")
-            assert (status, kind.split(";")[0]) == (200, "text/plain")
-            assert b"\nrag_monitor_jobs 3.0\n" in body
-            assert (await asyncio.to_thread(get, server.address, "/", "GET"))[0] == 404
-            assert (await asyncio.to_thread(get, server.address, "/metrics", "POST"))[0] == 405
-        telemetry.close()
-
-    asyncio.run(scenario())
+    telemetry = Telemetry("test")
+    telemetry.watch("jobs", lambda: [Gauge(name="jobs", value=3)], description="Jobs waiting")
+    problems: dict[str, str] = {}
+    pages = HealthPages(problems=lambda: problems, metrics=telemetry.render, metrics_type=telemetry.content_type)
+    async with Server(pages, host="127.0.0.1", port=0, where="web") as server:
+        assert (await asyncio.to_thread(get, server.address, "/healthz"))[0] == 200
+        assert (await asyncio.to_thread(get, server.address, "/readyz"))[0] == 200
+        problems["store"] = "storage_full"
+        status, _, body = await asyncio.to_thread(get, server.address, "/readyz")
+        assert (status, json.loads(body)) == (503, {"ready": False, "problems": {"store": "storage_full"}})
+        status, kind, body = await asyncio.to_thread(get, server.address, "/metrics")
+        assert (status, kind.split(";")[0]) == (200, "text/plain")
+        assert b"\nrag_monitor_jobs 3.0\n" in body
+        assert (await asyncio.to_thread(get, server.address, "/", "GET"))[0] == 404
+        assert (await asyncio.to_thread(get, server.address, "/metrics", "POST"))[0] == 405
+    telemetry.close()
 
 
-def test_replies_do_not_wait() -> None:
+async def test_replies_do_not_wait() -> None:
     """A reply of two packets is not held back for the client's delayed acknowledgement, on a loop of the stdlib too."""
-
-    async def scenario() -> None:
-        pages = HealthPages(problems=dict, metrics=bytes, metrics_type="text/plain")
-        async with Server(pages, host="127.0.0.1", port=0, where="web") as server:
-            reader, writer = await asyncio.open_connection(*server.address)
-            took = []
-            for _ in range(60):
-                began = time.perf_counter()
-                writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-                await reader.readuntil(b"ok\n")
-                took.append(time.perf_counter() - began)
-            writer.close()
-            await writer.wait_closed()
-        # The first acknowledgements of a connection are not delayed.
-        assert min(took[-20:]) < 0.03
-
-    asyncio.run(scenario())
+    pages = HealthPages(problems=dict, metrics=bytes, metrics_type="text/plain")
+    async with Server(pages, host="127.0.0.1", port=0, where="web") as server:
+        reader, writer = await asyncio.open_connection(*server.address)
+        took = []
+        for _ in range(60):
+            began = time.perf_counter()
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            await reader.readuntil(b"ok\n")
+            took.append(time.perf_counter() - began)
+        writer.close()
+        await writer.wait_closed()
+    # The first acknowledgements of a connection are not delayed.
+    assert min(took[-20:]) < 0.03
 
 
-def test_taken_port_is_a_config_error() -> None:
+async def test_taken_port_is_a_config_error() -> None:
     """A port in use is told with its key path instead of ending the process."""
-
-    async def scenario() -> None:
-        pages = HealthPages(problems=dict, metrics=bytes, metrics_type="text/plain")
-        async with Server(pages, host="127.0.0.1", port=0, where="web") as server:
-            again = Server(pages, host="127.0.0.1", port=server.address[1], where="web")
-            with pytest.raises(ConfigError, match=r"^web: cannot listen on 127\.0\.0\.1:\d+: "):
-                await again.__aenter__()
-
-    asyncio.run(scenario())
+    pages = HealthPages(problems=dict, metrics=bytes, metrics_type="text/plain")
+    async with Server(pages, host="127.0.0.1", port=0, where="web") as server:
+        again = Server(pages, host="127.0.0.1", port=server.address[1], where="web")
+        with pytest.raises(ConfigError, match=r"^web: cannot listen on 127\.0\.0\.1:\d+: "):
+            await again.__aenter__()

@@ -114,7 +114,7 @@ def test_refused_parameters(judge_server: JudgeServer, new_judge: NewJudge) -> N
         assert "fits this JSON schema" in asked.body["messages"][0]["content"]
 
 
-def test_refusals_side_by_side(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_refusals_side_by_side(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """Calls that are refused at the same time learn the same thing once, and all of them succeed."""
     together = threading.Barrier(3)
 
@@ -125,12 +125,8 @@ def test_refusals_side_by_side(judge_server: JudgeServer, new_judge: NewJudge) -
         return refusal(400, "Unsupported parameter: 'max_tokens'", param="max_tokens")
 
     judge_server.answer = modern
-
-    async def three() -> None:
-        async with new_judge() as judge:
-            await asyncio.gather(*(judge.ask(_REQUEST) for _ in range(3)))
-
-    asyncio.run(three())
+    async with new_judge() as judge:
+        await asyncio.gather(*(judge.ask(_REQUEST) for _ in range(3)))
     assert 6 == len(judge_server.asked)
     assert all("max_completion_tokens" in asked.body for asked in judge_server.asked[3:])
 
@@ -145,14 +141,10 @@ def test_reasoning_only(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     assert [None, "none", "none", None] == [asked.body.get("reasoning_effort") for asked in judge_server.asked]
 
 
-def test_without_a_schema(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_without_a_schema(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """A metric without a schema is asked without a response format."""
-
-    async def conversation() -> None:
-        async with new_judge() as judge:
-            await judge.ask(ChatRequest(messages=_MESSAGES, max_output_tokens=5))
-
-    asyncio.run(conversation())
+    async with new_judge() as judge:
+        await judge.ask(ChatRequest(messages=_MESSAGES, max_output_tokens=5))
     assert "response_format" not in judge_server.asked[0].body
 
 

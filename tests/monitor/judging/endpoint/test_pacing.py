@@ -20,21 +20,17 @@ _REQUEST = ChatRequest(
 )
 
 
-def test_everybody_rests(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
+async def test_everybody_rests(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
     """After a request for a pause nobody asks before it is over, and the refused one asks once more."""
     judge_server.script(refusal(429, retry_after="0.4"))
-
-    async def conversation() -> None:
-        async with new_judge() as judge:
-            paced = PacedJudge(judge, patience=timedelta(seconds=10))
-            first = asyncio.create_task(paced.ask(_REQUEST))
-            while not paced.resting:  # noqa: ASYNC110 -- a pause has no event to wait for
-                await asyncio.sleep(0.005)
-            others = [paced.ask(_REQUEST) for _ in range(3)]
-            await asyncio.gather(first, *others)
-            assert 1 == paced.pauses
-
-    asyncio.run(conversation())
+    async with new_judge() as judge:
+        paced = PacedJudge(judge, patience=timedelta(seconds=10))
+        first = asyncio.create_task(paced.ask(_REQUEST))
+        while not paced.resting:  # noqa: ASYNC110 -- a pause has no event to wait for
+            await asyncio.sleep(0.005)
+        others = [paced.ask(_REQUEST) for _ in range(3)]
+        await asyncio.gather(first, *others)
+        assert 1 == paced.pauses
     refused, *later = [asked.at for asked in judge_server.asked]
     assert 4 == len(later)
     assert all(at - refused >= 0.4 for at in later)
@@ -61,18 +57,14 @@ def test_pause_beyond_patience(judge_server: JudgeServer, new_judge: Callable[..
 
 
 @pytest.mark.parametrize("hint", [{"retry_after": "0"}, {"retry_after_ms": "1"}, {"retry_after": "-5"}])
-def test_pauses_of_no_length(
+async def test_pauses_of_no_length(
     judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge], hint: dict[str, str]
 ) -> None:
     """An endpoint that refuses and says "at once" is asked ever more rarely, and given up after the patience."""
     judge_server.script(*[refusal(429, **hint)] * 50)
-
-    async def conversation() -> None:
-        async with new_judge() as judge:
-            with pytest.raises(RateLimited):
-                await _ask(PacedJudge(judge, patience=timedelta(seconds=1)))
-
-    asyncio.run(conversation())
+    async with new_judge() as judge:
+        with pytest.raises(RateLimited):
+            await _ask(PacedJudge(judge, patience=timedelta(seconds=1)))
     first, *later = [asked.at for asked in judge_server.asked]
     assert 3 == len(later)
     assert [True] * 3 == [at - first >= least for at, least in zip(later, (0.1, 0.3, 0.7), strict=True)]
@@ -101,22 +93,18 @@ async def _kind(paced: PacedJudge) -> type[object]:
     return type(outcome)
 
 
-def test_outage(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
+async def test_outage(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
     """The fifth failure in a row is the endpoint's; then nobody asks, and everybody is told why without waiting."""
     judge_server.script(*[refusal(503)] * 5)
-
-    async def conversation() -> None:
-        async with new_judge() as judge:
-            paced = PacedJudge(judge, patience=timedelta(seconds=10))
-            assert [Retryable] * 4 + [Paused] * 2 == [await _kind(paced) for _ in range(6)]
-            assert "asking openai:judge-1: HTTP 503" == paced.trouble
-            assert timedelta(seconds=4) < paced.resting <= timedelta(seconds=5)
-
-    asyncio.run(conversation())
+    async with new_judge() as judge:
+        paced = PacedJudge(judge, patience=timedelta(seconds=10))
+        assert [Retryable] * 4 + [Paused] * 2 == [await _kind(paced) for _ in range(6)]
+        assert "asking openai:judge-1: HTTP 503" == paced.trouble
+        assert timedelta(seconds=4) < paced.resting <= timedelta(seconds=5)
     assert 5 == len(judge_server.asked)
 
 
-def test_one_call_tries(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
+async def test_one_call_tries(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
     """When the rest is over a single call tries; the others wait for what becomes of it, and then all go on."""
     judge_server.script(*[refusal(503)] * 5)
     answered: list[float] = []
@@ -127,36 +115,28 @@ def test_one_call_tries(judge_server: JudgeServer, new_judge: Callable[..., Open
         return "{}"
 
     judge_server.answer = slow
-
-    async def conversation() -> None:
-        async with new_judge() as judge:
-            paced = PacedJudge(judge, breaker=Breaker(first_break=0.2))
-            await asyncio.gather(*(_ask(paced) for _ in range(5)), return_exceptions=True)
-            await asyncio.sleep(paced.resting.total_seconds())
-            await asyncio.gather(*(_ask(paced) for _ in range(4)))
-            assert paced.trouble is None
-
-    asyncio.run(conversation())
+    async with new_judge() as judge:
+        paced = PacedJudge(judge, breaker=Breaker(first_break=0.2))
+        await asyncio.gather(*(_ask(paced) for _ in range(5)), return_exceptions=True)
+        await asyncio.sleep(paced.resting.total_seconds())
+        await asyncio.gather(*(_ask(paced) for _ in range(4)))
+        assert paced.trouble is None
     _, *others = [asked.at for asked in judge_server.asked[5:]]
     assert 3 == len(others)
     assert all(at > answered[0] for at in others)
 
 
-def test_unusable(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
+async def test_unusable(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
     """A wrong key is the endpoint's trouble at once, and one call is all that it costs."""
     judge_server.script(refusal(401))
-
-    async def conversation() -> None:
-        async with new_judge() as judge:
-            paced = PacedJudge(judge)
-            with pytest.raises(Unusable):
-                await _ask(paced)
-            with pytest.raises(Paused, match="HTTP 401") as caught:
-                await _ask(paced)
-            assert caught.value.retry_after is not None
-            assert timedelta(seconds=29) < caught.value.retry_after <= timedelta(seconds=30)
-
-    asyncio.run(conversation())
+    async with new_judge() as judge:
+        paced = PacedJudge(judge)
+        with pytest.raises(Unusable):
+            await _ask(paced)
+        with pytest.raises(Paused, match="HTTP 401") as caught:
+            await _ask(paced)
+        assert caught.value.retry_after is not None
+        assert timedelta(seconds=29) < caught.value.retry_after <= timedelta(seconds=30)
     assert 1 == len(judge_server.asked)
 
 
