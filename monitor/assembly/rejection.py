@@ -1,14 +1,16 @@
-"""Why a segment is no turn: nobody asked and nobody answered in it, or the turn it belongs to is in another trace."""
+"""Why a segment is no turn: nobody asked and nobody answered in it, its turn is in another trace, or we asked."""
 
 from __future__ import annotations
 
 from itertools import islice
 
+from monitor.assembly.model_calls import Call
 from monitor.assembly.prompt_question import flat, rewrites
 from monitor.assembly.segment import SEARCHES, Segment
 from monitor.assembly.tree import SILENT, WRAPPERS, Node
 from monitor.extract import session_and_user
 from monitor.extract.failure import is_model_failure
+from monitor.model.own_calls import has_header, has_marks
 from monitor.model.spans import Role, Step
 
 _LOOKED_AT = 64
@@ -17,6 +19,8 @@ _LOOKED_AT = 64
 
 def rejection(segment: Segment) -> str | None:
     """Return the reason why a segment is no turn, None when it is one."""
+    if _is_own_judge(segment):
+        return "own_judge"
     if Role.LLM in segment.roles and not segment.roles & (WRAPPERS | SEARCHES):
         return "tool_call_only" if _only_chooses_tools(segment) else "rewrite_only" if _only_rewrites(segment) else None
     if segment.roles & (SEARCHES | {Role.LLM}) or _has_query_and_end(segment):
@@ -34,6 +38,24 @@ def failed_unseen(node: Node) -> bool:
     if span is None or node.role not in SILENT or not is_model_failure(span):
         return False
     return session_and_user.session(span.attributes) is not None or session_and_user.user(span.attributes) is not None
+
+
+def _is_own_judge(segment: Segment) -> bool:
+    """Whether all calls are those of our own judge, as a gateway on its way describes them.
+
+    An app that searches for documents is none, so that a question which looks like our prompt hides no turn of it.
+    """
+    if Role.LLM not in segment.roles or segment.roles & SEARCHES:
+        return False
+    calls = segment.calls
+    head = segment.head.span
+    if any(has_header(span.attributes) for span in (head, *segment.ancestors()) if span is not None):
+        return True
+    return bool(calls) and all(has_header(call.span.attributes) or has_marks(_texts(call)) for call in calls)
+
+
+def _texts(call: Call) -> tuple[str, ...]:
+    return tuple(message.content for message in call.messages or ()) or (call.query or "",)
 
 
 def _only_chooses_tools(segment: Segment) -> bool:

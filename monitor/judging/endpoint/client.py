@@ -27,11 +27,14 @@ from monitor.judging.endpoint.connection import BROKEN, connections, failure
 from monitor.judging.endpoint.content_filter import severities
 from monitor.judging.endpoint.prices import KNOWN, Price, price_of
 from monitor.model.judgements import ChatMessage, ChatRequest, Reply
+from monitor.model.own_calls import HEADER, HEADER_VALUE
 from monitor.retry import retry_after
 
 _SEED = 7
 _FREE = Price(0.0, 0.0)
 _OPENAI = "https://api.openai.com/v1"
+# A gateway that is watched by us shows the call to us again, and it must not be judged in its turn.
+_HEADERS = {HEADER: HEADER_VALUE}
 # A probe every ten minutes harms no endpoint, whatever it asks for.
 _LONGEST_PAUSE = timedelta(minutes=10)
 _MESSAGE_START = 150
@@ -92,6 +95,7 @@ class OpenAIJudge:
                 api_key=key,
                 max_retries=0,
                 timeout=None,
+                default_headers=_HEADERS,
                 http_client=http,
             )
             if api_version
@@ -100,6 +104,7 @@ class OpenAIJudge:
                 api_key=key,
                 max_retries=0,
                 timeout=None,
+                default_headers=_HEADERS,
                 http_client=http,
             )
         )

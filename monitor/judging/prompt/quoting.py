@@ -7,10 +7,11 @@ import hmac
 import re
 from collections.abc import Sequence
 
+from monitor.model.own_calls import MARK_LENGTH
+
 CONTEXT_TRUNCATED = "context_truncated"
 """Flag: the judge did not see all of the documents' text."""
 
-_FENCE_LENGTH = 12
 # Controls but tab and newline; soft hyphen and grapheme joiner; zero-width and bidirectional marks; invisible operators
 # and fillers; variation selectors and tag characters, which carry hidden text.
 _INVISIBLE = re.compile(
@@ -30,7 +31,7 @@ CUT = " […]"
 
 def fence(key: bytes, turn_id: str) -> str:
     """Return the mark around a turn's data: unguessable without `key`, the same whenever the turn is judged."""
-    return hmac.new(key, turn_id.encode(), hashlib.sha256).hexdigest()[:_FENCE_LENGTH]
+    return hmac.new(key, turn_id.encode(), hashlib.sha256).hexdigest()[:MARK_LENGTH]
 
 
 def clean(text: str, mark: str) -> str:

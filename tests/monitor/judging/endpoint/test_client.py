@@ -271,3 +271,11 @@ def test_cached_tokens(judge_server: JudgeServer) -> None:
     )
     first, second = _ask(judge, times=2)
     assert (100, pytest.approx(110e-6), pytest.approx(140e-6)) == (first.input_tokens, first.cost_usd, second.cost_usd)
+
+
+def test_a_header_that_says_who_asks(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """A gateway that is watched can tell our calls from those of the apps."""
+    judge_server.script(completion("{}"))
+    _ask(new_judge())
+    (asked,) = judge_server.asked
+    assert "judge" == {name.lower(): value for name, value in asked.headers.items()}["x-rag-monitor"]
