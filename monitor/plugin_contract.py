@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias, Union, cast, get_args, get_origin, get_ty
 from monitor.errors import ConfigError, place
 from monitor.model.judgements import Rubric
 from monitor.model.spans import Span
-from monitor.settings.tree import Section
+from monitor.settings.section import Section
 
 Fits: TypeAlias = Callable[[object], bool]
 
@@ -53,7 +53,7 @@ def check_module(group: str, module: object, kind: str) -> None:
     config = getattr(module, "Config", None)
     if not (isinstance(config, type) and issubclass(config, Section)):
         raise ConfigError(
-            f"{_found(config)}; expected a class that extends monitor.settings.tree.Section", where="Config"
+            f"{_found(config)}; expected a class that extends monitor.settings.section.Section", where="Config"
         )
     _check_call(module, "build", _BUILDS[group])
 

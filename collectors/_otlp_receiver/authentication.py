@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import Field, SecretStr, model_validator
 
 from monitor.errors import ConfigError, Rejected
-from monitor.settings.tree import Section
+from monitor.settings.section import Section
 
 CHALLENGE = b'Bearer, Basic realm="rag-monitor", charset="UTF-8"'
 """What `WWW-Authenticate` says to who is not let in."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from monitor.errors import ConfigError
-from monitor.settings.tree import Section
+from monitor.settings.section import Section
 
 log = logging.getLogger(__name__)
 

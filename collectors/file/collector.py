@@ -32,7 +32,7 @@ from monitor.recordings import contents
 from monitor.recordings.contents import Portion, by_clock
 from monitor.recordings.sources import printable_name, signal_of
 from monitor.retry import backoff
-from monitor.settings.tree import Duration, Section
+from monitor.settings.section import Duration, Section
 
 _log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from collectors.kafka.client_types import (
 )
 from collectors.kafka.settings import Config, Sasl, Tls
 from monitor.errors import ConfigError
-from monitor.settings.tree import secret
+from monitor.settings.section import secret
 
 Protocol: TypeAlias = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
-from monitor.settings.tree import Duration, Section, duration
+from monitor.settings.section import Duration, Section, duration
 
 Encoding: TypeAlias = Literal["auto", "otlp_proto", "otlp_json", "turns"]
 Signal: TypeAlias = Literal["auto", "traces", "logs"]

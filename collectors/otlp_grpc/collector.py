@@ -26,7 +26,7 @@ from monitor.errors import ConfigError, MalformedPayload, Overloaded, Permanent,
 from monitor.http_server import UNIX_SOCKET_MODE, clear_unix_socket
 from monitor.payloads.otlp.fragments import OtlpSignal
 from monitor.ports import Clock, Sink
-from monitor.settings.tree import Duration, Section
+from monitor.settings.section import Duration, Section
 
 _MEBIBYTE = 1024 * 1024
 _TYPICAL = 4 * _MEBIBYTE

@@ -25,7 +25,7 @@ from collectors.otlp_http.request import body_of, drain, encoding_of, head_of
 from monitor.errors import Overloaded, Permanent, Retryable
 from monitor.http_server import Server
 from monitor.ports import Clock, Sink
-from monitor.settings.tree import Duration, Section
+from monitor.settings.section import Duration, Section
 
 if TYPE_CHECKING:
     from uvicorn._types import (

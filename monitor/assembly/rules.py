@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from monitor.assembly.exclusions import NOTHING, Exclusions
 from monitor.assembly.prompt_patterns import PromptPatterns, prompt_patterns
 from monitor.extract.convention import Convention, FacetKeys
 from monitor.extract.session_and_user import SessionAndUserKeys, merged
@@ -27,12 +28,19 @@ class ReadingRules:
     """Of all conventions, as those of session and user."""
     prompt_patterns: PromptPatterns
     """What all conventions declare, and headings in plain words."""
+    exclusions: Exclusions = NOTHING
+    """What is left out."""
     version: str = ""
     """Changes whenever traces may be read otherwise: with the program, its dialects and what the settings name."""
 
 
 def reading_rules(
-    dialects: Iterable[Dialect], *, hash_user: Callable[[str], str], max_spans: int | None = None, version: str = ""
+    dialects: Iterable[Dialect],
+    *,
+    hash_user: Callable[[str], str],
+    max_spans: int | None = None,
+    exclusions: Exclusions = NOTHING,
+    version: str = "",
 ) -> ReadingRules:
     """Return the rules of these dialects, which may come in any order."""
     ordered = tuple(sorted(dialects, key=lambda dialect: (dialect.priority, dialect.name)))
@@ -44,6 +52,7 @@ def reading_rules(
         max_spans=max_spans,
         facet_keys=_together([convention.facet_keys for convention in conventions]),
         prompt_patterns=prompt_patterns(convention.prompt_wording for convention in conventions),
+        exclusions=exclusions,
         version=version,
     )
 

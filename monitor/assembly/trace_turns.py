@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from monitor.assembly.model_calls import Call
 from monitor.assembly.prompt_question import flat
 from monitor.assembly.rules import ReadingRules
+from monitor.assembly.segment import Segment
 from monitor.assembly.segmentation import cut
 from monitor.assembly.tree import grow
 from monitor.assembly.turn import turn_of
 from monitor.assembly.unread import unread_counts
 from monitor.extract.attributes import text
-from monitor.model.spans import Assembly, Trace
+from monitor.model.spans import Assembly, Span, Trace
+from monitor.model.turns import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,21 +62,37 @@ def read_trace(trace: Trace, rules: ReadingRules, *, through: int = 0) -> TraceT
         trace = replace(trace, spans=trace.spans[: rules.max_spans])
     forest = grow(trace, rules)
     segments, rejected = cut(forest, rules)
-    turns = [turn_of(segment) for segment in segments]
+    read: list[tuple[Segment, Turn]] = []
+    for segment in segments:
+        turn = turn_of(segment)
+        if reason := rules.exclusions.reason(turn, _around(segment)):
+            rejected.append((segment, reason))
+        else:
+            read.append((segment, turn))
+    turns = [turn for _, turn in read]
     if over:
         turns = [replace(turn, flags=turn.flags | {"span_limit"}) for turn in turns]
     turns.sort(key=lambda turn: (turn.started_at, turn.span_id))
+    imported = [turn for turn in trace.turns if rules.exclusions.reason(turn) is None]
+    unread = unread_counts(trace, forest, rejected, rules=rules, over_limit=over)
+    unread.update(reason for turn in trace.turns if (reason := rules.exclusions.reason(turn)))
     return TraceTurns(
         assembly=Assembly(
             trace_id=trace.trace_id,
             through=through,
-            turns=(*turns, *trace.turns),
-            unread=unread_counts(trace, forest, rejected, over_limit=over),
+            turns=(*turns, *imported),
+            unread=unread,
             rules=rules.version,
         ),
-        calls=tuple(_print(call) for segment in segments for call in segment.calls),
+        calls=tuple(_print(call) for segment, _ in read for call in segment.calls),
         is_single_call=len(turns) == 1 and "single_call" in turns[0].flags,
     )
+
+
+def _around(segment: Segment) -> tuple[Span, ...]:
+    """The root of a turn, if it came, and the spans above it."""
+    head = segment.head.span
+    return (*((head,) if head is not None else ()), *segment.ancestors())
 
 
 def _print(call: Call) -> CallPrint:

@@ -71,7 +71,10 @@ def grow(trace: Trace, rules: ReadingRules) -> Forest:
     cut at their earliest span.
     """
     keys, dialects = rules.session_and_user_keys, rules.dialects
-    nodes = {span.span_id: node_of(with_standard_keys(span, keys), dialects) for span in trace.spans}
+    nodes: dict[str, Node] = {}
+    for span in trace.spans:
+        placed = with_standard_keys(rules.exclusions.read(span), keys)
+        nodes[span.span_id] = node_of(placed, () if rules.exclusions.leaves_out(span) else dialects)
     lost_logs = 0
     for records in _by_span(trace.orphan_logs):
         restored = node_of(_span_of(records), dialects)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from monitor.assembly.rules import ReadingRules
 from monitor.assembly.segment import Segment
 from monitor.assembly.tree import SILENT, Forest, Node, walk
 from monitor.model.spans import Role, Trace
@@ -13,7 +14,7 @@ _SILENT_REASONS = {None: "no_dialect", Role.TRANSPORT: "transport", Role.NOISE: 
 
 
 def unread_counts(
-    trace: Trace, forest: Forest, rejected: Sequence[tuple[Segment, str]], *, over_limit: int
+    trace: Trace, forest: Forest, rejected: Sequence[tuple[Segment, str]], *, rules: ReadingRules, over_limit: int
 ) -> Counter[str]:
     """Return the number of spans and log records of `trace` that no turn is made of, by reason.
 
@@ -23,7 +24,7 @@ def unread_counts(
     for node in forest.nodes:
         reason = _SILENT_REASONS.get(node.role)
         if reason is not None:
-            counts[reason] += 1
+            counts["excluded_scope" if node.span and rules.exclusions.leaves_out(node.span) else reason] += 1
         elif node.role is Role.EVALUATION:
             counts["evaluation"] += 1 + _other_than_silent(walk(*node.children))
     for segment, reason in rejected:

@@ -26,7 +26,7 @@ from monitor.errors import ConfigError, Permanent, Retryable
 from monitor.model.trends import Alert
 from monitor.ports import Channel
 from monitor.retry import retry_after
-from monitor.settings.tree import Duration, Section, secret
+from monitor.settings.section import Duration, Section, secret
 
 _AGAIN = frozenset({408, 425, 429})
 _SERVER_ERRORS = 500

@@ -53,6 +53,11 @@ _UNREAD = {
     "tool_call_only": "model calls that only chose tools; their turn is elsewhere or never came",
     "duplicate": "calls that another instrumentation describes too; expected",
     "evaluation": "judging of other steps; expected",
+    "own_judge": "calls of the monitor's own judge, seen through a gateway; expected, they are never judged",
+    "excluded_app": "left out by assemble.exclude.apps",
+    "excluded_scope": "left out by assemble.exclude.scopes",
+    "excluded_model": "left out by assemble.exclude.models",
+    "excluded_route": "left out by assemble.exclude.routes",
 }
 _EXPECTED = frozenset(("transport", "noise", "ingestion", "embedding_only", "duplicate", "evaluation"))
 

@@ -14,7 +14,8 @@ import click
 from monitor.errors import ConfigError
 from monitor.runtime.app import utc_now
 from monitor.runtime.build import open_existing
-from monitor.settings.tree import Settings, duration, load
+from monitor.settings.section import duration
+from monitor.settings.tree import Settings, load
 from monitor.store.sql_store import SqlStore
 from monitor.text.timestamps import parse_rfc3339
 

@@ -17,7 +17,8 @@ from niquests.exceptions import RequestException, SSLError
 
 from monitor.errors import ConfigError, Paused, Permanent, RateLimited, Retryable
 from monitor.ports import Clock
-from monitor.settings.tree import GrafanaSettings, secret
+from monitor.settings.section import secret
+from monitor.settings.tree import GrafanaSettings
 
 log = logging.getLogger(__name__)
 

@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +19,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from monitor import plugins
+from monitor.assembly.exclusions import Exclusions
 from monitor.assembly.rules import ReadingRules, reading_rules
 from monitor.dialects._configured import Fields, NamedDialect, places
 from monitor.errors import ConfigError, StoreUnavailable
@@ -35,12 +37,15 @@ from monitor.payloads.otlp.fragments import decode_otlp
 from monitor.payloads.turn_records.fragments import decode_turns
 from monitor.ports import Channel, Clock, Collector, Dialect, Metric, Proxy, Sink
 from monitor.runtime.isolation import GuardedChannel, GuardedSink, PluginFailures, guarded_dialect
+from monitor.settings.nearest import suggestion
+from monitor.settings.section import secret
 from monitor.settings.tree import (
     EndpointSettings,
+    ExcludeSettings,
     JudgeSettings,
     PluginSection,
+    SampleSettings,
     Settings,
-    secret,
 )
 from monitor.store.sql_store import SqlStore, open_store
 
@@ -112,6 +117,7 @@ async def open_parts(settings: Settings) -> AsyncIterator[Parts]:
                 dialects,
                 hash_user=partial(pseudonym, key=store.key("user")),
                 max_spans=settings.assemble.max_spans,
+                exclusions=_exclusions(settings.assemble.exclude),
                 version=_rules_version(settings, dialects),
             ),
             failures=failures,
@@ -131,6 +137,10 @@ def _rules_version(settings: Settings, dialects: Sequence[Dialect]) -> str:
     """Return a text that changes whenever traces may be read otherwise."""
     named = (*(dialect.name for dialect in dialects), settings.assemble.model_dump_json())
     return f"{version('rag-monitor')} {hashlib.blake2b(repr(named).encode(), digest_size=6).hexdigest()}"
+
+
+def _exclusions(settings: ExcludeSettings) -> Exclusions:
+    return Exclusions(apps=settings.apps, scopes=settings.scopes, models=settings.models, routes=settings.routes)
 
 
 def open_existing(settings: Settings) -> SqlStore:
@@ -218,14 +228,26 @@ def build_metrics(
     """Return the metrics that can be measured: without a judge model only those computed in code.
 
     Raises:
-        ConfigError: a metric cannot be found, with a judge or without, or is measured twice.
+        ConfigError: a metric cannot be found, with a judge or without, is measured twice, or is named by a rule only.
     """
     named = named_metrics(settings, judge.name if judge else "", fence_key=fence_key, lexical=lexical)
     metrics = tuple(metric for brought in named.values() for metric in brought)
+    _check_rules(settings.sample, [metric.rubric.metric for metric in metrics])
     if judge:
         return metrics
     proxy = () if GroundednessProxy.rubric.metric in named else (GroundednessProxy(lexical),)
     return *proxy, *(metric for metric in metrics if not metric.max_output_tokens)
+
+
+def _check_rules(settings: SampleSettings, measured: Sequence[str]) -> None:
+    """Raise a `ConfigError` for a rule about a metric that nobody measures: it would do nothing, and not say so."""
+    known = (*measured, GroundednessProxy.rubric.metric)
+    for i, rule in enumerate(settings.rules):
+        if not any(fnmatchcase(metric, rule.metric) for metric in known):
+            raise ConfigError(
+                f"no metric {rule.metric!r}{suggestion(rule.metric, known)}",
+                where=f"sample.rules[{i}].metric",
+            )
 
 
 def named_metrics(

@@ -8,18 +8,15 @@ the `Config` class that reads its own.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
@@ -30,24 +27,7 @@ from pydantic import (
 from monitor.errors import ConfigError
 from monitor.settings import file as settings_file
 from monitor.settings.problems import problems
-
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-
-def duration(value: object) -> object:
-    """Return the `timedelta` of a number with a unit; other values pass, for pydantic to refuse.
-
-    >>> duration("1.5h")
-    datetime.timedelta(seconds=5400)
-    """
-    if isinstance(value, str) and (match := re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", value.strip())):
-        return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
-    if isinstance(value, timedelta):
-        return value
-    raise ValueError('expected a number with a unit: "250ms", "15s", "5m", "2h" or "7d"')
-
-
-Duration: TypeAlias = Annotated[timedelta, BeforeValidator(duration)]
+from monitor.settings.section import Duration, Section
 
 
 def endpoint_address(value: str | None) -> str | None:
@@ -77,12 +57,6 @@ LONGEST_WINDOW = timedelta(days=1)
 
 PluginSection: TypeAlias = Mapping[str, object]
 """`kind` and whatever that kind's `Config` takes."""
-
-
-class Section(BaseModel):
-    """A part of the tree: unknown keys are refused, nothing changes after loading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, hide_input_in_errors=True)
 
 
 S = TypeVar("S", bound=Section)
@@ -119,6 +93,23 @@ class FieldSettings(Section):
     user_id: tuple[str, ...] = ()
 
 
+class ExcludeSettings(Section):
+    """What makes no turns. Names may hold `*` and `?`, are compared whole and tell capitals apart.
+
+    What is left out is counted by reason (`excluded_app`, ...), which `rag-monitor doctor` shows. Calls of our own
+    judge that a gateway's telemetry brings back need no line here: they are known and count as `own_judge`.
+    """
+
+    apps: tuple[str, ...] = ()
+    """By `service.name`."""
+    scopes: tuple[str, ...] = ()
+    """Instrumentation scopes whose spans are not read, such as `opentelemetry.instrumentation.openai*`."""
+    models: tuple[str, ...] = ()
+    """By the model that answered, else the one that was asked for."""
+    routes: tuple[str, ...] = ()
+    """By route or path of the request around the turn, such as `/internal/*`."""
+
+
 class AssembleSettings(Section):
     """When a trace counts as complete."""
 
@@ -130,21 +121,45 @@ class AssembleSettings(Section):
     dialects: tuple[str, ...] | None = None
     """Telemetry conventions to read; null for all."""
     fields: FieldSettings = FieldSettings()
+    exclude: ExcludeSettings = ExcludeSettings()
     max_spans: int = Field(default=10_000, gt=0)
     """Spans of one trace that are looked at; the rest are counted and flagged."""
     batch: int = Field(default=200, gt=0)
     """Traces per transaction."""
 
 
+class SampleRule(Section):
+    """A rate of its own for what the names match; they may hold `*` and `?`, and one that is left out matches all."""
+
+    app: str = "*"
+    environment: str = "*"
+    metric: str = "*"
+    rate: float = Field(ge=0, le=1)
+    """Share of turns to judge; 0 for none."""
+
+    def matches(self, app: str, environment: str, metric: str) -> bool:
+        """Return whether the rule is about this metric on turns of this app and environment."""
+        names = ((app, self.app), (environment, self.environment), (metric, self.metric))
+        return all(fnmatchcase(name, pattern) for name, pattern in names)
+
+
 class SampleSettings(Section):
     """Which turns are judged."""
 
     every: Duration = timedelta(seconds=2)
-    rate: float = Field(default=1.0, gt=0, le=1)
-    """Share of turns to judge."""
+    rate: float = Field(default=1.0, ge=0, le=1)
+    """Share of turns to judge, where no rule says otherwise; 0 for none."""
+    rules: tuple[SampleRule, ...] = ()
+    """Rates by app, environment and metric; the first that matches counts."""
     salt: str = "rag-monitor"
     """Changing it draws another sample; equal salts make equal decisions on every machine."""
     batch: int = Field(default=500, gt=0)
+    """Turns per transaction."""
+
+    def rate_of(self, app: str, environment: str, metric: str) -> float:
+        """Return the share of an app's turns in an environment that is judged by a metric."""
+        matching = (rule.rate for rule in self.rules if rule.matches(app, environment, metric))
+        return next(matching, self.rate)
 
 
 class PriceSettings(Section):
@@ -368,21 +383,3 @@ def validate(model: type[S], tree: Mapping[str, object], *, where: str) -> S:
         return model.model_validate(tree)
     except ValidationError as error:
         raise ConfigError.several(problems(model, error)).at(where) from None
-
-
-def secret(value: SecretStr | None, file: Path | None, fallback: str | None, where: str) -> str | None:
-    """Return the secret from the settings, else from its file (stripped), else `fallback`, else None.
-
-    Raises:
-        ConfigError: both were given, or the file cannot be read; the message names `where`, never the value.
-    """
-    if value is not None and file is not None:
-        raise ConfigError(f"given twice, as itself and as {where}_file; keep one", where=where)
-    if value is not None:
-        return value.get_secret_value() or None
-    if file is None:
-        return fallback or None
-    try:
-        return file.read_text(encoding="utf-8").strip() or None
-    except OSError as error:
-        raise ConfigError(f"cannot read {str(file)!r}: {error.strerror}", where=f"{where}_file") from None

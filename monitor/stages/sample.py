@@ -50,10 +50,11 @@ def decide(
 ) -> Sampling:
     """Return the jobs of `turn`, the metrics whose needs it does not meet, and its cheap score.
 
-    A turn is drawn with the probability `settings.rate`; which turns are is a function of their trace ids.
+    A turn is drawn for a metric with the probability that `settings` have for its app, environment and this metric;
+    which turns are is a function of their trace ids, so those drawn at a lower rate are among those at a higher one.
     """
     content_hash = turn.content_hash()
-    drawn = unit(turn.trace_id, settings.salt) < settings.rate
+    draw = unit(turn.trace_id, settings.salt)
 
     def job(rubric: Rubric, probability: float) -> Job:
         return Job(
@@ -69,8 +70,8 @@ def decide(
     for rubric in rubrics:
         if reason := unmet(turn, rubric):
             unscored.append(Unscored(job=job(rubric, 1.0), reason=reason, judged_at=now))
-        elif drawn:
-            jobs.append(job(rubric, settings.rate))
+        elif draw < (rate := settings.rate_of(turn.app, turn.environment, rubric.metric)):
+            jobs.append(job(rubric, rate))
     return Sampling(
         turn_id=turn.turn_id,
         content_hash=content_hash,

@@ -35,7 +35,7 @@ class Acme:
 DIALECT = Acme()
 """
 CHANNEL = """
-from monitor.settings.tree import Section
+from monitor.settings.section import Section
 
 class Config(Section):
     room: str = "ops"
@@ -51,7 +51,7 @@ def build(config, name):
     return Room()
 """
 COLLECTOR = """
-from monitor.settings.tree import Section
+from monitor.settings.section import Section
 
 class Config(Section):
     pass

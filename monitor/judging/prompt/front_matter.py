@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from monitor.judging.prompt.template import LISTS, VALUES
-from monitor.settings.tree import Section
+from monitor.settings.section import Section
 
 Need: TypeAlias = Literal["query", "response", "citations", "ground_truth", "relevant_ids"]
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from collectors.kafka import collector as kafka
 from collectors.kafka.settings import Topic
-from monitor.settings.tree import duration
+from monitor.settings.section import duration
 
 PAGE = Path(__file__).parents[3] / "docs" / "kafka.md"
 

@@ -121,3 +121,11 @@ def test_wrong_address(where: str, url: str, message: str) -> None:
         validate(Settings, {"judge": {"kind": "openai", **tree}}, where="shop.yaml")
     assert str(caught.value).startswith(f"shop.yaml: {where}.base_url: {message}")
     assert "PW" not in str(caught.value)
+
+
+def test_a_rule_about_no_metric() -> None:
+    """A rate for a metric that nobody measures is refused with the name that was meant."""
+    tree = {"metrics": ["groundedness"], "sample": {"rules": [{"metric": "groundednes", "rate": 0}]}}
+    settings = validate(Settings, tree, where="settings")
+    with pytest.raises(ConfigError, match=r"^sample\.rules\[0\]\.metric: .* did you mean 'groundedness'\?"):
+        build_metrics(settings, None, fence_key=b"k")

@@ -7,7 +7,8 @@ import pytest
 
 from collectors.otlp_http.collector import Config as OtlpHttpConfig
 from monitor.errors import ConfigError
-from monitor.settings.tree import Settings, load, plugin_config, secret
+from monitor.settings.section import secret
+from monitor.settings.tree import Settings, load, plugin_config
 
 
 def write(folder: Path, text: str) -> Path:

@@ -87,6 +87,39 @@ def test_a_higher_rate_keeps_what_a_lower_one_took() -> None:
     assert low < high
 
 
+def test_rules() -> None:
+    """The first rule that matches app, environment and metric sets the rate, and the job keeps its probability."""
+    config = SampleSettings.model_validate(
+        {
+            "rate": 0.5,
+            "salt": "s",
+            "rules": [
+                {"environment": "staging", "rate": 0},
+                {"app": "sho*", "metric": "groundedness", "rate": 1},
+                {"metric": "relevance", "rate": 0},
+            ],
+        }
+    )
+
+    def probabilities(app: str, environment: str) -> dict[str, set[float]]:
+        by_metric: dict[str, set[float]] = {"groundedness": set(), "relevance": set()}
+        for n in range(200):
+            turn = replace(TURN, trace_id=f"{n:032x}", app=app, environment=environment)
+            for job in decide(turn, ALL, settings=config, proxy=None, now=NOW).jobs:
+                by_metric[job.metric].add(job.probability)
+        return by_metric
+
+    assert {"groundedness": {1.0}, "relevance": set()} == probabilities("shop", "production")
+    assert {"groundedness": {0.5}, "relevance": set()} == probabilities("bank", "production")
+    assert {"groundedness": set(), "relevance": set()} == probabilities("shop", "staging")
+
+
+def test_a_rate_of_zero() -> None:
+    """Nothing is judged, and unmet needs are recorded all the same."""
+    sampling = _decide(TURN, rate=0)
+    assert ((), ["similarity"]) == (sampling.jobs, [unscored.job.metric for unscored in sampling.unscored])
+
+
 def test_turns_of_one_trace_stay_together() -> None:
     """Two turns of a trace are both in the sample or both out of it."""
     pairs = [(replace(TURN, trace_id=str(n)), replace(TURN, trace_id=str(n), turn_id="other")) for n in range(100)]

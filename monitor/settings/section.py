@@ -1,0 +1,54 @@
+"""What every section of settings is made of, a plug-in's `Config` too: strict keys, durations, secrets."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, SecretStr
+
+from monitor.errors import ConfigError
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def duration(value: object) -> object:
+    """Return the `timedelta` of a number with a unit; other values pass, for pydantic to refuse.
+
+    >>> duration("1.5h")
+    datetime.timedelta(seconds=5400)
+    """
+    if isinstance(value, str) and (match := re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", value.strip())):
+        return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
+    if isinstance(value, timedelta):
+        return value
+    raise ValueError('expected a number with a unit: "250ms", "15s", "5m", "2h" or "7d"')
+
+
+Duration: TypeAlias = Annotated[timedelta, BeforeValidator(duration)]
+
+
+class Section(BaseModel):
+    """A part of the tree: unknown keys are refused, nothing changes after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, hide_input_in_errors=True)
+
+
+def secret(value: SecretStr | None, file: Path | None, fallback: str | None, where: str) -> str | None:
+    """Return the secret from the settings, else from its file (stripped), else `fallback`, else None.
+
+    Raises:
+        ConfigError: both were given, or the file cannot be read; the message names `where`, never the value.
+    """
+    if value is not None and file is not None:
+        raise ConfigError(f"given twice, as itself and as {where}_file; keep one", where=where)
+    if value is not None:
+        return value.get_secret_value() or None
+    if file is None:
+        return fallback or None
+    try:
+        return file.read_text(encoding="utf-8").strip() or None
+    except OSError as error:
+        raise ConfigError(f"cannot read {str(file)!r}: {error.strerror}", where=f"{where}_file") from None
