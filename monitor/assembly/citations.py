@@ -10,6 +10,7 @@ from monitor.assembly.prompt_documents import quoted_documents
 from monitor.assembly.prompt_patterns import PromptPatterns
 from monitor.assembly.prompt_question import flat, occurs, passages, shown, templated
 from monitor.assembly.tree import WRAPPERS, Node
+from monitor.extract.component_names import searches
 from monitor.extract.documents import ranked
 from monitor.model.spans import Role, Step
 from monitor.model.turns import Citation, Message
@@ -18,9 +19,7 @@ _RETRIEVING = frozenset((Role.RETRIEVAL, Role.RERANK))
 _QUOTED = 100
 """Documents without text that are looked for in a prompt."""
 _BLANK_LINES = re.compile(r"\n[ \t]*\n")
-_SEARCHING = re.compile(
-    r"search|retriev|knowledge|lookup|docs|context|information|query|(?:^|_)kb(?:_|$)", re.IGNORECASE
-)
+_FILTERING = re.compile(r"filter|postprocess|grade|prune|compress|rerank|threshold|dedup", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +33,9 @@ class TurnCitations:
 def retrieved_documents(nodes: Sequence[Node]) -> tuple[Citation, ...] | None:
     """Return the documents of the first of these that lists any, in order of preference.
 
-    Rerankers (what they kept), outermost retrievals, tool results of that shape, chains that were handed documents,
-    databases (what they found before the app chose from it). Several of a kind add up; the same document counts once,
-    where it stands first.
+    Rerankers (what they kept), outermost retrievals (with what filters dropped marked as not used), tool results of
+    that shape, chains that were handed documents, databases (what they found before the app chose from it), plain
+    texts that a tool returned. Several of a kind add up; the same document counts once, where it stands first.
     """
     outer = _outermost(nodes, _RETRIEVING)
     kept = _narrowed([node.step for node in outer if node.step and node.role is Role.RERANK])
@@ -45,11 +44,20 @@ def retrieved_documents(nodes: Sequence[Node]) -> tuple[Citation, ...] | None:
         documents = _with_text_of_others(documents, nodes)
     if kept is not None:
         return _completed(kept, documents or ())
+    if documents is not None:
+        return _filtered(documents, nodes, since_ns=max((node.end_ns for node in outer), default=0))
+    of_tools = _of_role(nodes, Role.TOOL)
+    if of_tools is not None and (not of_tools or any(map(_is_described, of_tools))):
+        return of_tools
+    documents = _of_chains(step for node in nodes if node.role in WRAPPERS and (step := node.step) is not None)
     if documents is None:
-        documents = _of_role(nodes, Role.TOOL)
-    if documents is None:
-        documents = _of_chains(step for node in nodes if node.role in WRAPPERS and (step := node.step) is not None)
-    return _of_role(nodes, Role.DB) if documents is None else documents
+        documents = _of_role(nodes, Role.DB)
+    return documents or (documents if of_tools is None else of_tools)
+
+
+def _is_described(citation: Citation) -> bool:
+    """Whether more is known of a document than its text, which a tool may have put together of several."""
+    return any(part is not None for part in (citation.id, citation.title, citation.source, citation.score))
 
 
 def _with_text_of_others(nameless: Sequence[Citation], nodes: Sequence[Node]) -> tuple[Citation, ...] | None:
@@ -74,8 +82,8 @@ def turn_citations(
     """Return the documents as the answering prompt shows them; without any, those that only the prompt holds.
 
     Documents that came as ids only get the text that the prompt quotes for them. `used` tells whether a document
-    stands in the prompt; it stays None for one that is not seen when the prompt `may_be_cut`, or was recorded
-    without any context, such as the bare question.
+    stands in the prompt; it stays None (False for one that was dropped) for one that is not seen when the prompt
+    `may_be_cut`, or was recorded without any context, such as the bare question.
     """
     if messages is None or not any(message.content for message in messages):
         return TurnCitations(citations=None if documents is None else ranked(documents))
@@ -97,7 +105,7 @@ def turn_citations(
             complete.append(replace(citation, content=text, used=True))
             continue
         seen = _seen(citation, prompt)
-        complete.append(replace(citation, used=None if not seen and uncertain else seen))
+        complete.append(citation if not seen and uncertain else replace(citation, used=seen))
     return TurnCitations(citations=ranked(complete), flags=frozenset(flags))
 
 
@@ -132,7 +140,7 @@ def _together(steps: Iterable[Step]) -> tuple[Citation, ...] | None:
 
 def _counts(step: Step) -> bool:
     """An empty list is a retrieval that found nothing only if a retrieval made it."""
-    return bool(step.documents) or step.role is not Role.TOOL or bool(_SEARCHING.search(step.tool or ""))
+    return bool(step.documents) or step.role is not Role.TOOL or searches(step.tool or "")
 
 
 def _distinct(citations: Sequence[Citation]) -> tuple[Citation, ...]:
@@ -166,6 +174,28 @@ def _narrowed(steps: Sequence[Step]) -> tuple[Citation, ...] | None:
         again = all((citation.id or citation.content) in before for citation in documents)
         kept = documents if kept is None or again else _distinct((*kept, *documents))
     return kept
+
+
+def _filtered(retrieved: tuple[Citation, ...], nodes: Sequence[Node], *, since_ns: int) -> tuple[Citation, ...]:
+    """All of them, those marked as not used that later chains did not let pass whose names say that they filter."""
+    passed = [
+        step.documents
+        for node in nodes
+        if node.role in WRAPPERS and node.start_ns >= since_ns and node.span and _FILTERING.search(node.span.name)
+        if (step := node.step) is not None and step.documents is not None
+    ]
+    filters = [some for some in passed if all(_stands_among(citation, retrieved) for citation in some)]
+    return tuple(
+        citation if all(_stands_among(citation, some) for some in filters) else replace(citation, used=False)
+        for citation in retrieved
+    )
+
+
+def _stands_among(citation: Citation, others: Sequence[Citation]) -> bool:
+    return any(
+        citation.content == other.content if citation.content and other.content else citation.id == other.id
+        for other in others
+    )
 
 
 def _completed(kept: Sequence[Citation], retrieved: Sequence[Citation]) -> tuple[Citation, ...]:

@@ -13,7 +13,7 @@ from monitor.extract import genai
 from monitor.extract.attributes import is_mapping, is_sequence, mapping, text
 from monitor.extract.chain_io import chain_input, first_answer
 from monitor.extract.convention import Convention, Setup
-from monitor.extract.documents import documents
+from monitor.extract.documents import tool_documents
 from monitor.extract.json_text import broken_off, unwrap
 from monitor.extract.messages import ParsedMessage, messages_of, prompt_messages
 from monitor.model.spans import AttributeValue, Role, Span, Step
@@ -79,10 +79,11 @@ def _tool(step: Step) -> Step:
     attributes = step.span.attributes
     result = next((attributes[key] for key in (RESULT, "gen_ai.tool.call.result") if key in attributes), None)
     arguments = next((attributes[key] for key in (ARGUMENTS, "gen_ai.tool.call.arguments") if key in attributes), None)
-    read = documents(unwrap(result))
+    tool = text(attributes, "gen_ai.tool.name")
+    read = tool_documents(tool, unwrap(result))
     return replace(
         step,
-        tool=text(attributes, "gen_ai.tool.name"),
+        tool=tool,
         retrieval_query=chain_input(unwrap(arguments)).query,
         documents=None if read is None else read.citations,
     )

@@ -13,7 +13,7 @@ from dataclasses import replace
 from monitor.extract.attributes import is_mapping, is_sequence, text
 from monitor.extract.chain_io import chain_input, chain_output, clean_answer, first_answer
 from monitor.extract.convention import Convention, Setup, Table
-from monitor.extract.documents import documents
+from monitor.extract.documents import documents, tool_documents
 from monitor.extract.json_text import unwrap
 from monitor.extract.messages import ParsedMessage, messages_of, prompt_messages
 from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
@@ -135,10 +135,11 @@ def _retrieval(step: Step, fields: Attributes) -> Step:
 
 
 def _tool(step: Step, fields: Attributes) -> Step:
-    read = documents(unwrap(text(fields, "output", "tool_output", "response")))
+    tool = text(fields, "tool.name", "tool_name")
+    read = tool_documents(tool, unwrap(text(fields, "output", "tool_output", "response")))
     return replace(
         step,
-        tool=text(fields, "tool.name", "tool_name"),
+        tool=tool,
         retrieval_query=chain_input(unwrap(fields.get("arguments"))).query,
         documents=None if read is None else read.citations,
     )

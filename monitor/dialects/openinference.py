@@ -23,7 +23,7 @@ from monitor.extract.attributes import (
 )
 from monitor.extract.chain_io import ChainInput, ChainOutput, chain_input, chain_output, first_answer
 from monitor.extract.convention import Convention, FacetKeys, PromptWording, Setup, Table
-from monitor.extract.documents import Documents, documents, ranked
+from monitor.extract.documents import Documents, documents, ranked, tool_documents
 from monitor.extract.json_text import innermost, unwrap
 from monitor.extract.messages import ParsedMessage, messages_of, prompt_messages
 from monitor.extract.operations import model_input, step_with_documents, tool_result
@@ -59,6 +59,8 @@ ROLES = {
     "PROMPT": Role.NOISE,
 }
 INPUT, OUTPUT = "input.value", "output.value"
+_POSTPROCESSING = "postprocess_nodes"
+"""How the method is named in which LlamaIndex drops documents."""
 INPUT_MESSAGES, OUTPUT_MESSAGES = "llm.input_messages.", "llm.output_messages."
 RETRIEVED, RERANKED = "retrieval.documents.", "reranker.output_documents."
 _CONVERSATION = ("messages", "prompt")
@@ -100,6 +102,8 @@ def read(span: Span) -> Step:
 
 
 def _chain(step: Step, attributes: Attributes) -> Step:
+    if step.span.name.endswith(_POSTPROCESSING):
+        return step_with_documents(step, documents(_value(attributes, OUTPUT, "output.mime_type")[0], trusted=True))
     ask, given_cut = _cached(_input_of, attributes, INPUT, "input.mime_type")
     if INPUT not in attributes:
         ask = chain_input(_crew(attributes))
@@ -194,7 +198,9 @@ def _tool(step: Step, attributes: Attributes) -> Step:
     result = _value(attributes, OUTPUT, "output.mime_type")[0]
     query = chain_input(_value(attributes, INPUT, "input.mime_type")[0]).query
     name = text(attributes, "tool.name") or step.span.name
-    return step_with_documents(replace(step, retrieval_query=query, tool=name), documents(tool_result(result)))
+    return step_with_documents(
+        replace(step, retrieval_query=query, tool=name), tool_documents(name, tool_result(result))
+    )
 
 
 def _embedding(step: Step, attributes: Attributes) -> Step:

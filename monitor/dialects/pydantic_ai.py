@@ -13,7 +13,7 @@ from monitor.extract import genai
 from monitor.extract.attributes import integer, is_mapping, is_sequence, text
 from monitor.extract.chain_io import chain_input, chain_output, clean_answer, documents_from_tools, first_answer
 from monitor.extract.convention import Convention, FacetKeys, Setup
-from monitor.extract.documents import documents
+from monitor.extract.documents import tool_documents
 from monitor.extract.json_text import broken_off, unwrap
 from monitor.extract.messages import ParsedMessage, before_last_user, conversation, messages_of, prompt_messages
 from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
@@ -83,10 +83,11 @@ def _run(step: Step, attributes: Attributes) -> Step:
 
 def _tool(step: Step, attributes: Attributes) -> Step:
     arguments_key, result_key = next((keys for keys in TOOL_CALLS if keys[1] in attributes), TOOL_CALLS[0])
-    read = documents(unwrap(attributes.get(result_key)))
+    tool = text(attributes, "gen_ai.tool.name")
+    read = tool_documents(tool, unwrap(attributes.get(result_key)))
     return replace(
         step,
-        tool=text(attributes, "gen_ai.tool.name"),
+        tool=tool,
         retrieval_query=chain_input(unwrap(attributes.get(arguments_key))).query,
         documents=None if read is None else read.citations,
     )

@@ -12,7 +12,7 @@ from dataclasses import replace
 from monitor.extract.attributes import is_mapping, is_sequence, text
 from monitor.extract.chain_io import chain_input, chain_output, clean_answer
 from monitor.extract.convention import Convention, FacetKeys, Setup, Table
-from monitor.extract.documents import documents
+from monitor.extract.documents import documents, tool_documents
 from monitor.extract.json_text import dump, parse, unwrap
 from monitor.extract.messages import ParsedMessage, before_last_user, conversation, messages_of, prompt_messages
 from monitor.extract.session_and_user import SessionAndUserKeys
@@ -110,10 +110,11 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
 
 
 def _tool(step: Step, attributes: Attributes) -> Step:
-    read = documents(unwrap(attributes.get("ai.toolCall.result")))
+    tool = text(attributes, "ai.toolCall.name")
+    read = tool_documents(tool, unwrap(attributes.get("ai.toolCall.result")))
     return replace(
         step,
-        tool=text(attributes, "ai.toolCall.name"),
+        tool=tool,
         retrieval_query=chain_input(unwrap(attributes.get("ai.toolCall.args"))).query,
         documents=None if read is None else read.citations,
     )

@@ -17,6 +17,9 @@ _WHOLE = frozenset((
     "evaluate", "evaluation", "session", "user", "and",
 ))  # fmt: skip
 """Words of components that do more than look something up, or something else."""
+_SEARCHING = re.compile(
+    r"search|retriev|knowledge|lookup|docs|context|information|query|(?:^|_)kb(?:_|$)", re.IGNORECASE
+)
 _SEARCHES = frozenset(("search", "searches", "searcher", "lookup"))
 
 
@@ -28,6 +31,15 @@ def spellings(*names: str) -> tuple[str, ...]:
     """
     both = ((name, _INNER.sub(lambda match: match[1].upper(), name)) for name in names)
     return tuple(dict.fromkeys(spelt for pair in both for spelt in pair))
+
+
+def searches(tool: str) -> bool:
+    """Return whether a tool's name says that it looks for documents.
+
+    >>> searches("getInformation"), searches("send_mail")
+    (True, False)
+    """
+    return _SEARCHING.search(tool) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -12,10 +12,11 @@ from typing import Literal, TypeAlias
 
 from monitor.extract import reprs
 from monitor.extract.attributes import REDACTED, finite, is_mapping, is_sequence
-from monitor.extract.component_names import spellings
-from monitor.extract.excerpts import excerpts
+from monitor.extract.component_names import searches, spellings
+from monitor.extract.excerpts import SHORTEST, excerpts
 from monitor.extract.json_text import parse
 from monitor.extract.messages import role_of, text_of
+from monitor.extract.printed import is_printed
 from monitor.model.spans import AttributeValue
 from monitor.model.turns import Citation
 
@@ -33,6 +34,8 @@ _LISTS = spellings(
 _OBJECTS = ("sources", "relevantContext")
 """Lists that hold documents when they are lists of objects, and names otherwise."""
 _DEPTH = 5
+_SENTENCE = 4
+"""Words of the shortest text that is content rather than a name."""
 
 ScoreKind: TypeAlias = Literal["similarity", "distance", "unknown"]
 
@@ -73,6 +76,25 @@ def documents(value: AttributeValue, *, trusted: bool = False) -> Documents | No
     """
     citations, damaged = _listed(value, _Place(trusted))
     return None if citations is None else Documents(ranked(citations), damaged)
+
+
+def tool_documents(tool: str | None, value: AttributeValue) -> Documents | None:
+    """Return the documents in what a tool returned; of one whose name says that it searches, texts alone suffice.
+
+    A remark of a few words is no document.
+
+    >>> tool_documents("getInformation", [{"text": "Pumps are covered."}]).citations[0].content
+    'Pumps are covered.'
+    >>> tool_documents("getInformation", "No documents found."), tool_documents("send_mail", [{"text": "Sent."}])
+    (None, None)
+    """
+    read = documents(value)
+    if read is not None or not searches(tool or ""):
+        return read
+    read = documents(value, trusted=True)
+    if read is None and isinstance(value, str) and len(value.strip()) >= SHORTEST and not is_printed(value):
+        return Documents((Citation(content=value.strip(), rank=1),))
+    return read
 
 
 def document(value: AttributeValue, *, trusted: bool = False) -> Documents | None:
@@ -262,6 +284,9 @@ def _from_mapping(value: Mapping[str, AttributeValue], *, trusted: bool, rank: i
         score, kind = _score(meta)
     title = _text(value, _TITLES) or _text(meta, _TITLES)
     source = _text(value, _SOURCES) or _text(meta, _SOURCES)
+    if content is None and score is not None:
+        content = _only_sentence(value)
+        title = None if title == content else title
     citation = Citation(
         id=identity, title=title, content=content, score=score, score_kind=kind, source=source, rank=rank
     )
@@ -269,6 +294,12 @@ def _from_mapping(value: Mapping[str, AttributeValue], *, trusted: bool, rank: i
     if content is None and not (trusted and (identity is not None or source is not None)):
         return None, damaged
     return (citation if trusted or known else None), damaged
+
+
+def _only_sentence(value: Mapping[str, AttributeValue]) -> str | None:
+    """What a search returned beside a score, under whatever name: the only text that is a sentence."""
+    sentences = [text for text in value.values() if isinstance(text, str) and len(text.split()) >= _SENTENCE]
+    return sentences[0] if len(sentences) == 1 else None
 
 
 def _parts(content: AttributeValue) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from monitor.extract.attributes import is_mapping, is_sequence, number, text, visible_text
 from monitor.extract.chain_io import ChainInput, ChainOutput, chain_input, chain_output, first_answer
 from monitor.extract.convention import Table
-from monitor.extract.documents import documents
+from monitor.extract.documents import Documents, documents, tool_documents
 from monitor.extract.json_text import parse, unwrap
 from monitor.extract.messages import ParsedMessage, before_last_user, conversation, messages_of, prompt_messages
 from monitor.model.spans import Attributes, AttributeValue, Event, Role, Span, Step
@@ -213,14 +213,20 @@ def _tool(step: Step, attributes: Attributes) -> Step:
         elif name == CHOICE:
             result = event.attributes.get("message")
     query = chain_input(unwrap(arguments)).query
-    read = documents(unwrap(result))
+    tool = text(attributes, "gen_ai.tool.name")
+    read = tool_documents(tool, unwrap(result))
     return replace(
         step,
-        tool=text(attributes, "gen_ai.tool.name"),
+        tool=tool,
         retrieval_query=query,
         documents=None if read is None else read.citations,
-        shapeless=result if read is None and isinstance(result, str) else None,
+        shapeless=result if isinstance(result, str) and not _are_described(read) else None,
     )
+
+
+def _are_described(read: Documents | None) -> bool:
+    """Whether documents are more than the text that a tool returned."""
+    return read is not None and any(citation.id or citation.source or citation.title for citation in read.citations)
 
 
 def _embedding(step: Step, attributes: Attributes) -> Step:

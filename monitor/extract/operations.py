@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from monitor.extract import session_and_user
 from monitor.extract.attributes import REDACTED, integer, is_mapping, is_sequence, mapping, text
 from monitor.extract.chain_io import ChainInput, chain_input, chain_output, first_answer
-from monitor.extract.documents import Documents, documents
+from monitor.extract.documents import Documents, documents, tool_documents
 from monitor.extract.json_text import innermost
 from monitor.extract.messages import ParsedMessage, conversation, messages_of, prompt_messages, role_of, text_of
 from monitor.extract.reprs import literal, prints_messages, prints_plain
@@ -290,9 +290,9 @@ def _only_text(value: AttributeValue) -> str | None:
 
 def _tool(step: Step, inputs: DecodedValue, outputs: DecodedValue) -> Step:
     query = step.retrieval_query or operation_input(inputs.value).query or _only_text(inputs.value)
-    return step_with_documents(
-        replace(step, retrieval_query=query, tool=step.tool or step.span.name), documents(tool_result(outputs.value))
-    )
+    tool = step.tool or step.span.name
+    read = tool_documents(tool, tool_result(outputs.value))
+    return step_with_documents(replace(step, retrieval_query=query, tool=tool), read)
 
 
 def _embedding(step: Step, inputs: DecodedValue, _: DecodedValue) -> Step:

@@ -213,3 +213,22 @@ def test_a_score_beside_a_distance() -> None:
     )
     assert found is not None
     assert [(0.7, "unknown"), (0.3, "distance")] == [(c.score, c.score_kind) for c in found.citations]
+
+
+def test_elements_and_files_in_a_text() -> None:
+    """Each element, and each text after the name of a file, is a document."""
+    marked_up = (
+        '<document id="kb-1"><title>Pumps</title><document_content>Pumps are covered.</document_content></document>\n'
+        '<document id="kb-2">Shipping takes a day.</document>'
+    )
+    read = documents(marked_up)
+    assert read is not None
+    assert [("kb-1", "Pumps", "Pumps are covered."), ("kb-2", None, "Shipping takes a day.")] == [
+        (citation.id, citation.title, citation.content) for citation in read.citations
+    ]
+    read = documents("a b.pdf#page=1: Pumps are covered.\nfaq.md: Shipping takes a day: always.")
+    assert read is not None
+    assert [("a b.pdf#page=1", "Pumps are covered."), ("faq.md", "Shipping takes a day: always.")] == [
+        (citation.id, citation.content) for citation in read.citations
+    ]
+    assert documents("Write to ada@example.com. It is free: always, and for everybody.") is None
