@@ -39,6 +39,20 @@ _REWRITING = re.compile(
     r"\bstand[- ]?alone (?:question|query)\b|\b(?:rephrase|reformulate|rewrite) the (?:\w+ ){0,3}(?:question|query)\b",
     re.IGNORECASE,
 )
+_BUILT_IN_REWRITING = re.compile(
+    r"provide only reformulated query and nothing else"  # LangChain4j: CompressingQueryTransformer
+    r"|different versions of (?:a|the) (?:provided |given )?(?:user )?(?:query|question)\b"  # expanders
+    r"|formulate a standalone question which can be understood without the chat history"  # LangChain
+    r"|rephrase the follow up question to be a standalone question"
+    r"|rewrite the message to be a standalone question"  # LlamaIndex
+    r"|generates multiple search queries based on a single input query"
+    r"|synthesize a concise, standalone query that incorporates the context"  # Spring AI
+    r"|given a user query, (?:rewrite it to provide better results|translate it to )"
+    r"|expand a given query into \S{1,20} queries"  # Haystack
+    r"|generate a search query based on the conversation and the new question",  # Azure's demo
+    re.IGNORECASE,
+)
+"""Words of prompts that frameworks bring with them, after which a model says what to search for."""
 _LABEL = re.compile(r"^[\s\])}'\":.,;|>*-]+")
 _BODY = re.compile(r"(?:^|\n)[ \t]*(?:content|text|passage|page_content|excerpt|body)\s*:\s*", re.IGNORECASE)
 _SHORTEST = 3
@@ -110,9 +124,14 @@ def _before(text: str, section: re.Pattern[str]) -> str:
 
 
 def rewrites(messages: Sequence[Message], output: str) -> bool:
-    """Return whether a model was asked to reword a question, and did: its output is one, and no answer."""
-    return output.rstrip().endswith("?") and any(
-        _REWRITING.search(message.content) for message in messages if message.role != "assistant"
+    """Return whether a model was asked to reword a question, and did: its output is one, and no answer.
+
+    What frameworks ask by themselves is known by their words, and what is searched for may be no question then.
+    """
+    is_question = output.rstrip().endswith("?")
+    prompts = [message.content for message in messages if message.role != "assistant"]
+    return bool(output) and any(
+        _BUILT_IN_REWRITING.search(prompt) or (is_question and _REWRITING.search(prompt)) for prompt in prompts
     )
 
 

@@ -132,7 +132,7 @@ def _history_in_prompt(sources: _Sources, query: str | None) -> tuple[Message, .
     if call is None:
         return ()
     history = _before_question(call.messages or (), query, sources)
-    first = next((other for other in sources.segment.calls if query and query in (other.last_user or "")), call)
+    first = next((other for other in sources.segment.asking_calls if query and query in (other.last_user or "")), call)
     earliest = _before_question(first.messages or (), query, sources)
     rest = history[len(earliest) :] if history[: len(earliest)] == earliest else ()
     return earliest if rest and rest[0].content == first.last_user else history

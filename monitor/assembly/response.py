@@ -32,7 +32,7 @@ def ending(segment: Segment, *, contents: Sequence[str]) -> Ending:
     root = segment.root
     response = root.response if root is not None and "response" not in root.unsure else None
     call = answering_call(
-        segment.calls,
+        segment.answering_calls,
         response=response,
         contents=contents,
         searched=[(step.retrieval_query or "", step.span.start_ns) for step in segment.searches],

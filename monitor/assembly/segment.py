@@ -53,6 +53,28 @@ class Segment:
         return calls(self.nodes)
 
     @cached_property
+    def asking_nodes(self) -> tuple[Node, ...]:
+        """Those that tell what was asked: where a model calls tools, not what runs below a tool."""
+        inside: set[int] = set()
+        for node in self.nodes:
+            if node.parent is not None and (node.parent.role is Role.TOOL or id(node.parent) in inside):
+                inside.add(id(node))
+        outside = tuple(node for node in self.nodes if id(node) not in inside)
+        return outside if any(node.role is Role.LLM for node in outside) else self.nodes
+
+    @cached_property
+    def asking_calls(self) -> tuple[Call, ...]:
+        """The calls among `asking_nodes`."""
+        asking = {node.span_id for node in self.asking_nodes}
+        return tuple(call for call in self.calls if call.span.span_id in asking)
+
+    @cached_property
+    def answering_calls(self) -> tuple[Call, ...]:
+        """Calls that may have answered; none below a tool where a model took up what the tool returned."""
+        asking = self.asking_calls
+        return asking if asking and asking[-1] is self.calls[-1] else self.calls
+
+    @cached_property
     def searches(self) -> tuple[Step, ...]:
         """Retrievals that say what they searched for, by start."""
         searches = (step for step in self.steps if step.retrieval_query and step.role in SEARCHES)
@@ -65,7 +87,7 @@ class Segment:
 
     def wrappers(self) -> Iterator[Step]:
         """Yield chains and agents from the outside in, the root first; each is read only when it is its turn."""
-        return (step for node in self.nodes if node.role in WRAPPERS and (step := node.step) is not None)
+        return (step for node in self.asking_nodes if node.role in WRAPPERS and (step := node.step) is not None)
 
     def ancestors(self) -> Iterator[Span]:
         """Yield the spans above the turn-root, nearest first."""

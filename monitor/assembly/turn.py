@@ -27,6 +27,8 @@ _LOOKED_AT = 8
 """Chains, from the end, that may have been handed the answering message."""
 _EARLY_NS, _LATE_NS = 100_000_000, 1_000_000_000
 """A child that begins this long before its parent, or on another machine this long after its end, has another clock."""
+_PRODUCER, _CONSUMER = 4, 5
+"""Kinds of spans on the two sides of a queue, in which a message may wait."""
 
 
 def turn_of(segment: Segment) -> Turn:
@@ -35,8 +37,8 @@ def turn_of(segment: Segment) -> Turn:
     documents = retrieved_documents(segment.nodes)
     contents = [citation.content for citation in documents or () if citation.content]
     end = ending(segment, contents=contents)
-    prompt_call = end.call or next((call for call in reversed(segment.calls) if call.messages or call.query), None)
-    start = opening(segment, prompt_call=prompt_call, contents=contents)
+    prompt_call, asking_call = _prompts(segment, end)
+    start = opening(segment, prompt_call=asking_call, contents=contents)
     flags = _flags(segment, start, end)
     messages = prompt_call.messages if prompt_call else None
     cited = turn_citations(documents, messages, rules.prompt_patterns, may_be_cut="truncated" in flags)
@@ -78,6 +80,14 @@ def turn_of(segment: Segment) -> Turn:
             flags=flags | cited.flags,
         )
     )
+
+
+def _prompts(segment: Segment, end: Ending) -> tuple[Call | None, Call | None]:
+    """The call whose prompt shows the documents, and the one whose prompt holds the question as it was asked."""
+    asking = segment.asking_calls
+    last = next((call for call in reversed(asking) if call.messages or call.query), None)
+    call = end.call or last
+    return call, call if call in asking else last
 
 
 def _source(segment: Segment, end: Ending) -> Span:
@@ -185,7 +195,7 @@ def _skewed(segment: Segment) -> bool:
         span, above = node.span, node.parent.span if node.parent else None
         if span is None or above is None or {"time_repaired"} & (span.flags | above.flags):
             continue
-        elsewhere = span.resource != above.resource
+        elsewhere = span.resource != above.resource and not (span.kind == _CONSUMER or above.kind == _PRODUCER)
         if span.start_ns < above.start_ns - _EARLY_NS or (elsewhere and span.start_ns > above.end_ns + _LATE_NS):
             return True
     return False

@@ -14,9 +14,10 @@ from dataclasses import replace
 from monitor.extract.attributes import integer, is_mapping, is_sequence, text
 from monitor.extract.chain_io import chain_input, chain_output, first_answer
 from monitor.extract.convention import Convention, FacetKeys, Setup, Table
-from monitor.extract.documents import documents
+from monitor.extract.documents import documents, tool_documents
 from monitor.extract.json_text import broken_off, unwrap
 from monitor.extract.messages import messages_of, prompt_messages
+from monitor.extract.operations import decoded_value
 from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 
 NAME = "haystack"
@@ -73,8 +74,8 @@ def read(span: Span) -> Step:
 def _chain(step: Step, attributes: Attributes) -> Step:
     keys = next((keys for keys in WHOLE if keys[0] in attributes or keys[1] in attributes), (INPUT, OUTPUT))
     ask, answer = (
-        chain_input(_with_present_keys(unwrap(attributes.get(keys[0])))),
-        chain_output(_with_present_keys(unwrap(attributes.get(keys[1])))),
+        chain_input(_with_present_keys(decoded_value(attributes.get(keys[0])).value)),
+        chain_output(_with_present_keys(decoded_value(attributes.get(keys[1])).value)),
     )
     return replace(
         step,
@@ -91,7 +92,7 @@ def _content(step: Step, attributes: Attributes) -> tuple[AttributeValue, Attrib
     """What a component was given and made; a step of an agent has keys of its own."""
     name = step.span.name
     keys = (f"{name}.input", f"{name}.output") if name in STEPS else (INPUT, OUTPUT)
-    return unwrap(attributes.get(keys[0])), unwrap(attributes.get(keys[1]))
+    return decoded_value(attributes.get(keys[0])).value, decoded_value(attributes.get(keys[1])).value
 
 
 def _model_call(step: Step, attributes: Attributes) -> Step:
@@ -114,13 +115,13 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
 
 
 def _retrieval(step: Step, attributes: Attributes) -> Step:
-    inputs = unwrap(attributes.get(INPUT))
-    read = documents(unwrap(attributes.get(OUTPUT)), trusted=True)
+    inputs = decoded_value(attributes.get(INPUT)).value
+    read = documents(decoded_value(attributes.get(OUTPUT)).value, trusted=True)
     return replace(step, retrieval_query=chain_input(inputs).query, documents=None if read is None else read.citations)
 
 
 def _embedding(step: Step, attributes: Attributes) -> Step:
-    inputs = unwrap(attributes.get(INPUT))
+    inputs = decoded_value(attributes.get(INPUT)).value
     query = text(inputs, "text") if is_mapping(inputs) else None
     return replace(step, retrieval_query=query, model=text(_meta(unwrap(attributes.get(OUTPUT))), "model"))
 
@@ -129,10 +130,12 @@ def _tool(step: Step, attributes: Attributes) -> Step:
     """Results stand in tool messages: `{"tool_messages": [{"content": [{"tool_call_result": {...}}]}]}`, or alone."""
     inputs, outputs = _content(step, attributes)
     results = [_result(part) for part in _parts(outputs)] or [outputs]
-    read = next((docs for result in results if (docs := documents(unwrap(result))) is not None), None)
+    tool = text(attributes, "haystack.tool.name")
+    listed = (tool_documents(tool, unwrap(result)) for result in results)
+    read = next(filter(None, listed), None)
     return replace(
         step,
-        tool=text(attributes, "haystack.tool.name"),
+        tool=tool,
         retrieval_query=chain_input(inputs).query if step.span.name in STEPS else None,
         documents=None if read is None else read.citations,
     )

@@ -25,6 +25,7 @@ from monitor.extract.messages import (
     text_of,
     without_underscores,
 )
+from monitor.extract.printed import has_printed_fields, is_name_only
 from monitor.model.spans import AttributeValue
 from monitor.model.turns import Citation, Message
 
@@ -49,9 +50,7 @@ _CONTEXTS = spellings(
     "retrieved_contexts", "chunks",
 )  # fmt: skip
 _ASIDE = {"metadata", "meta", "config", "configurable", "usage", *_HISTORIES}
-_EMPTY = re.compile(
-    r"\s*(?:null|None|\"\"|<(?:async_)?generator object.*|<.{0,60} object at 0x[0-9a-f]+>)\s*", re.DOTALL
-)
+_NOTHING = frozenset(("", "null", "None", '""', REDACTED))
 _SPEAKER = re.compile(r"^(?:assistant|ai):\s+", re.IGNORECASE)
 _FIELD = re.compile(r"\[\[ ## (\w+) ## \]\]")
 _TRANSCRIPT = re.compile(r"^(user|human|assistant|ai|bot)\s*:\s*", re.IGNORECASE | re.MULTILINE)
@@ -88,7 +87,7 @@ class ChainOutput:
 def chain_input(value: AttributeValue) -> ChainInput:
     """Return what a chain's input asks; plain text is the query itself."""
     if isinstance(value, str):
-        return ChainInput(query=_clean(value))
+        return _input_in_printed(value) if reprs.prints_plain(value) else ChainInput(query=_clean(value))
     if is_sequence(value):
         return _input_in_messages(messages_of(value)) or ChainInput()
     if not is_mapping(value):
@@ -108,7 +107,7 @@ def chain_input(value: AttributeValue) -> ChainInput:
 def chain_output(value: AttributeValue) -> ChainOutput:
     """Return what a chain's output answers; plain text is the answer itself."""
     is_printed = isinstance(value, str) and reprs.prints_messages(value)
-    if isinstance(value, str) and not is_printed and not reprs.prints_object(value):
+    if isinstance(value, str) and not is_printed and not _prints_object(value):
         return ChainOutput(response=clean_answer(value))
     docs = _contexts(value) if is_mapping(value) else None
     answer = _answer(value, depth=0)
@@ -145,7 +144,7 @@ def clean_answer(text: str) -> str | None:
     >>> clean_answer("[[ ## answer ## ]] Yes.")
     'Yes.'
     """
-    if not text.strip() or text == REDACTED or _EMPTY.fullmatch(text):
+    if _says_nothing(text):
         return None
     fields = list(_FIELD.finditer(text))
     if fields:
@@ -161,9 +160,29 @@ def _field(text: str, fields: Sequence[re.Match[str]]) -> str:
     return answer if answer is not None else (parts[-1][1] if parts else text)
 
 
+def _input_in_printed(text: str) -> ChainInput:
+    """What Python printed of a dict, with objects in it that are no plain values: a question under its name, messages.
+
+    What is none of these is not believed to be what somebody typed.
+    """
+    printed = reprs.literal(text)
+    if printed is not None:
+        return chain_input(printed)
+    query = _clean(reprs.entry(text, _QUESTIONS) or "")
+    if query is not None:
+        return ChainInput(query=query, query_certain=False)
+    read = [(role_of(role) or role_of(f"{role}message"), content) for role, content in reprs.messages(text)]
+    asked = next((content for role, content in reversed(read) if role == "user"), None)
+    return ChainInput(query=_clean(asked or ""), query_certain=False)
+
+
 def _clean(text: str) -> str | None:
     text = text_of(text).strip()
-    return None if not text or text == REDACTED or _EMPTY.fullmatch(text) else text
+    return None if _says_nothing(text) else text
+
+
+def _says_nothing(text: str) -> bool:
+    return text.strip() in _NOTHING or is_name_only(text)
 
 
 def _levels(value: _Mapping) -> Iterator[list[_Mapping]]:
@@ -317,10 +336,14 @@ def _answer_in_text(value: str, *, depth: int) -> ParsedMessage | None:
             return answer
     if reprs.prints_messages(value):
         return _closing_answer(messages_of(value))
-    if reprs.prints_object(value):
+    if _prints_object(value):
         return _answer_in_object(value)
     text = clean_answer(value)
     return None if text is None else ParsedMessage("assistant", text)
+
+
+def _prints_object(value: str) -> bool:
+    return reprs.prints_object(value) or has_printed_fields(value)
 
 
 def _answer_in_object(value: str) -> ParsedMessage | None:

@@ -22,6 +22,7 @@ _PRINTED_PLAIN = re.compile(r"\s*[\[(]?\s*\{'")
 _DOCUMENTS = "Document|NodeWithScore|TextNode|ImageNode|IndexNode|Chunk|ScoredPoint"
 _PRINTED_OBJECT = re.compile(r"\s*<?[A-Z]\w*\(\s*\w+=.*(?:\)>?|\.\.\.)\s*", re.DOTALL)
 _FIELD = re.compile(r"""\b(\w+)=('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")""", re.DOTALL)
+_ENTRY = re.compile(r"""[{,]\s?'(\w{1,60})': ('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")""", re.DOTALL)
 _PRINTED_DOCUMENT = re.compile(rf"\s*(?:<?(?:{_DOCUMENTS})\(|page_content=['\"])")
 _STRING = r"""(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")"""
 _DOCUMENT_OR_QUOTED = re.compile(rf"{_STRING}|(?:(?<=\[)|(?<=, ))<?((?:{_DOCUMENTS})\()", re.DOTALL)
@@ -82,6 +83,16 @@ def field(text: str, names: Sequence[str]) -> str | None:
     """
     fields = {match[1]: match[2] for match in reversed(list(_FIELD.finditer(text)))}
     return next((_unquote(fields[name]) for name in names if name in fields), None)
+
+
+def entry(text: str, names: Sequence[str]) -> str | None:
+    """Return the first of `names` that is a key of a printed dict with a text, whatever else the dict holds.
+
+    >>> entry("{'llm': {'callback': <function f at 0x7f>}, 'prompt': {'question': 'Why?'}}", ["question"])
+    'Why?'
+    """
+    entries = {match[1]: match[2] for match in reversed(list(_ENTRY.finditer(text)))}
+    return next((_unquote(entries[name]) for name in names if name in entries), None)
 
 
 def messages(text: str) -> tuple[tuple[str, str], ...]:

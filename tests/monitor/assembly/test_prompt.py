@@ -207,3 +207,18 @@ def test_rewriting_is_told_by_prompt_and_output() -> None:
     prompt = [Message(role="user", content="Chat History: ...\nFollow Up Input: And it?\nStandalone question:")]
     assert (True, False) == (rewrites(prompt, "Is the pump covered?"), rewrites(prompt, "It is covered."))
     assert not rewrites([Message(role="user", content="Is the pump covered?")], "Which pump?")
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "It is very important that you provide only reformulated query and nothing else!",
+        "Your task is to generate 3 different versions of the given user question to retrieve relevant documents.",
+        "Your task is to synthesize a concise, standalone query that incorporates the context from the history.",
+        "Generate a search query based on the conversation and the new question.",
+    ],
+)
+def test_rewriting_that_frameworks_bring(prompt: str) -> None:
+    """It is known by its words, whatever the model wrote; a prompt that quotes a question is none."""
+    assert rewrites([Message(role="user", content=prompt)], "aurora pump warranty")
+    assert not rewrites([Message(role="user", content="Answer the given user question.")], "aurora pump warranty")

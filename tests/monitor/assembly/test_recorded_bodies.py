@@ -74,3 +74,56 @@ def test_half_an_emoji_inside_json(recorded: Recorded) -> None:
     (turn,) = recorded("R14-half-emoji-in-nested-json.traces.json")
     assert ("What costs the party set \ufffd", "It costs 12 euros \ufffd only.") == (turn.query, turn.response)
     assert "text_repaired" in turn.flags
+
+
+def test_a_tool_that_is_a_query_engine(recorded: Recorded) -> None:
+    """Question, history and answer are the agent's, not those of the engine inside its tool."""
+    (turn,) = recorded("agent-with-query-engine-tool.traces.json")
+    assert ("And is the pump covered?", "Yes, for two years after delivery the pump is included.") == (
+        turn.query,
+        turn.response,
+    )
+    assert [("user", "Which kettle is best?"), ("assistant", "The Aurora.")] == [
+        (message.role, message.content) for message in turn.history
+    ]
+
+
+def test_the_wait_in_a_queue(recorded: Recorded) -> None:
+    """A consumer that begins long after its producer ended has the same clock; the worker that answers is the app."""
+    (turn,) = recorded("async-worker-is-not-clock-skew.traces.json")
+    assert (False, "shop-worker", "s1") == ("clock_skew" in turn.flags, turn.app, turn.session_id)
+
+
+def test_sources_in_one_block(recorded: Recorded) -> None:
+    """Each source of a prompt's block is a citation of its own."""
+    (turn,) = recorded("azure-demo-sources-two-in-one.traces.json")
+    assert ["warranty.pdf#page=1", "gift-cards.md"] == [citation.id for citation in turn.citations or ()]
+
+
+def test_a_framework_that_rewords_the_question(recorded: Recorded) -> None:
+    """Its call in a trace of its own is no turn."""
+    assert [("And is the pump covered?", "Yes, for two years.")] == [
+        (turn.query, turn.response) for turn in recorded("lc4j-query-compression-decoy.traces.json")
+    ]
+
+
+def test_an_object_that_java_printed(recorded: Recorded) -> None:
+    """The answer is the call's text, and `unknown` is no model."""
+    (turn,) = recorded("lc4j-result-tostring.traces.json")
+    assert ("Two years.", None) == (turn.response, turn.model)
+
+
+def test_documents_that_a_postprocessor_dropped(recorded: Recorded) -> None:
+    """They were retrieved and are not used."""
+    (turn,) = recorded("postprocessor-drops-nodes.traces.json")
+    assert [("d0", True), ("d1", False)] == [(citation.id, citation.used) for citation in turn.citations or ()]
+
+
+def test_texts_beside_their_similarity(recorded: Recorded) -> None:
+    """What a tool returned as `{name, similarity}` is a document."""
+    (turn,) = recorded("vercel-tool-result-name-similarity.traces.json")
+    expected = [
+        ("The warranty lasts two years from the day of delivery.", 0.71, None),
+        ("Gift cards are valid for four years and cannot be returned.", 0.42, None),
+    ]
+    assert expected == [(citation.content, citation.score, citation.title) for citation in turn.citations or ()]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor.model.spans import AttributeValue, instant
+from monitor.model.spans import AttributeValue, Span, instant
 from monitor.model.turns import Message, turn_id
 
 if TYPE_CHECKING:
@@ -608,3 +608,88 @@ def test_streams_by_the_name_of_the_operation(make: Make, turns: Turns) -> None:
         for name in ("ai.streamText shop", "ai.generateText")
     ]
     assert [True, None] == [turns([span])[0].streaming for span in named]
+
+
+def _agent_with_engine(make: Make) -> list[Span]:
+    """An agent that says nothing itself, and a query engine as its tool."""
+    said = [("user", "Which kettle is best?"), ("assistant", "The Aurora."), ("user", "And is the pump covered?")]
+    chooses = make.call(2, said, None, parent=1)
+    called = {"llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "ask"}
+    return [
+        make.chain(1, None, None, lasts=9),
+        replace(chooses, attributes={**chooses.attributes, **called}),
+        make.span(3, {"openinference.span.kind": "TOOL", "tool.name": "ask"}, parent=1, at=1, lasts=3),
+        make.chain(4, "Is the Aurora's pump covered?", "Response 1: Covered.", parent=3, at=1, lasts=3),
+        make.retrieval(5, "Is the Aurora's pump covered?", {"kb-1": PUMP}, parent=4, at=1),
+        make.call(
+            6, [("user", f"Context:\n{PUMP}\n\nQuestion: Is the Aurora's pump covered?")], "Covered.", parent=4, at=2
+        ),
+    ]
+
+
+def test_an_engine_inside_a_tool(make: Make, turns: Turns) -> None:
+    """The agent's own call answers and holds the question; where a tool's answer is returned as it is, that counts."""
+    spans = _agent_with_engine(make)
+    said = [("user", "And is the pump covered?"), ("tool", "Response 1: Covered.")]
+    answers = make.call(7, said, "Yes, it is.", parent=1, at=5)
+    (answered,), (returned,) = turns([*spans, answers]), turns(spans)
+    assert ("And is the pump covered?", "Yes, it is.") == (answered.query, answered.response)
+    assert ("And is the pump covered?", "Response 1: Covered.") == (returned.query, returned.response)
+    assert 2 == len(returned.history)
+
+
+@pytest.mark.parametrize(
+    "text", ["shop.Result@43b4fe19", "[object Object]", "Result[content=So., sources=[]]", "{answer=So.}"]
+)
+def test_a_printed_object_is_no_answer(make: Make, turns: Turns, text: str) -> None:
+    """What a call below says is the answer."""
+    spans = [make.chain(1, "Why?", text, lasts=2), make.call(2, [("user", "Why?")], "Because.", parent=1)]
+    assert "Because." == turns(spans)[0].response
+
+
+def test_a_model_that_nobody_knows(make: Make, turns: Turns) -> None:
+    """What an emitter writes that does not know the model is no model, and no facet."""
+    call = make.call(1, [("user", "Why?")], "So.")
+    (turn,) = turns([replace(call, attributes={**call.attributes, "llm.model_name": "unknown"})])
+    assert (None, None) == (turn.model, turn.facets.get("model"))
+
+
+@pytest.mark.parametrize(("kinds", "is_skewed"), [((4, 5), False), ((1, 5), False), ((4, 1), False), ((3, 2), True)])
+def test_a_wait_between_services(make: Make, turns: Turns, *, kinds: tuple[int, int], is_skewed: bool) -> None:
+    """Between a producer and a consumer it is the queue's, between a client and a server the clock's."""
+    above = replace(make.span(1, {"messaging.system": "kafka"}, lasts=0.1), kind=kinds[0])
+    below = make.span(2, {"http.route": "/"}, parent=1, at=20, resource={"service.name": "worker"})
+    below = replace(below, kind=kinds[1])
+    call = replace(make.call(3, [("user", "Why?")], "So.", parent=2, at=20), resource={"service.name": "worker"})
+    (turn,) = turns([above, below, call])
+    assert is_skewed == ("clock_skew" in turn.flags)
+
+
+def test_a_filter_without_a_prompt(make: Make, turns: Turns) -> None:
+    """Documents that a filter of a graph did not let pass are not used, even where no prompt was captured."""
+    state = json.dumps({"question": "Why?", "documents": [{"id": "a", "page_content": PUMP}]})
+    spans = [
+        make.chain(1, "Why?", "So.", lasts=9),
+        make.retrieval(2, "Why?", {"a": PUMP, "b": SHIPPING}, parent=1),
+        replace(make.chain(3, "{}", state, parent=1, at=2), name="filter_documents"),
+    ]
+    (turn,) = turns(spans)
+    assert [("a", None), ("b", False)] == [(citation.id, citation.used) for citation in turn.citations or ()]
+
+
+@pytest.mark.parametrize(
+    ("name", "result", "contents"),
+    [
+        ("getInformation", '[{"name": "Pumps are covered by it.", "similarity": 0.7}]', ["Pumps are covered by it."]),
+        ("search_kb", '[{"text": "Pumps are covered."}]', ["Pumps are covered."]),
+        ("search_kb", '{"text": "Pumps are covered."}', ["Pumps are covered."]),
+        ("search_kb", PUMP, [PUMP]),
+        ("search_kb", "No documents found.", None),
+        ("send_mail", PUMP, None),
+    ],
+)
+def test_what_a_tool_returned(make: Make, turns: Turns, name: str, result: str, contents: list[str] | None) -> None:
+    """Texts of a tool that searches by its name are documents; remarks and the results of other tools are none."""
+    tool = {"openinference.span.kind": "TOOL", "tool.name": name, "output.value": result}
+    (turn,) = turns([make.chain(1, "Why?", "So.", lasts=2), make.span(2, tool, parent=1)])
+    assert contents == (None if turn.citations is None else [citation.content for citation in turn.citations])

@@ -83,3 +83,19 @@ def test_nothing_found(make: Make) -> None:
     """An empty list is a retrieval that found nothing; without content tracing nobody knows."""
     assert () == component(make, "InMemoryBM25Retriever", {"query": "q"}, {"documents": []}).documents
     assert component(make, "InMemoryBM25Retriever").documents is None
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "{'retriever': {'query': 'Why?', 'top_k': 3}, 'prompt_builder': {'question': 'Why?'}}",
+        "{'llm': {'streaming_callback': <function f at 0x7f>}, 'prompt_builder': {'question': 'Why?'}}",
+        "{'llm': {'messages': [ChatMessage(_role=<ChatRole.USER: 'user'>, _content=[TextContent(text='Why?')])]}}",
+    ],
+)
+def test_a_printed_input(make: Make, printed: str) -> None:
+    """What is no JSON Haystack prints as Python does; the question is in it and not the whole of it."""
+    assert (
+        "Why?"
+        == DIALECT.read(make.span(1, {"haystack.pipeline.input_data": printed}, name="haystack.pipeline.run")).query
+    )
