@@ -62,11 +62,18 @@ class Checked:
 def check(config: Path | None, store_url: str | None) -> int:
     """Test settings, store, judge and sinks; changes nothing. A model judge is asked once, with a dozen tokens."""
     parts = asyncio.run(check_parts(settings_of(config, store_url)))
+    print_table(check_table(parts))
+    return 0 if all(part.ok for part in parts) else FAILED
+
+
+def check_table(parts: Sequence[Checked]) -> Table:
+    """Return what was said of the parts as a table, one row each."""
     table = Table(box=None, show_header=False)
+    for _ in range(3):
+        table.add_column(no_wrap=True)
     for part in parts:
         table.add_row("ok" if part.ok else "FAILED", part.part, escape(part.message))
-    print_table(table)
-    return 0 if all(part.ok for part in parts) else FAILED
+    return table
 
 
 async def check_parts(settings: Settings) -> tuple[Checked, ...]:

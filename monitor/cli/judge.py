@@ -15,11 +15,21 @@ import click
 import orjson
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
 from monitor.cli import judge_report
-from monitor.cli.options import CONFIG, FORMAT, STORE, examples, moment, open_store_of, renamed, settings_of
-from monitor.cli.output import FAILED
+from monitor.cli.options import (
+    CONFIG,
+    FORMAT,
+    STORE,
+    before_verbs,
+    examples,
+    moment,
+    open_store_of,
+    refuse_unused,
+    renamed,
+    settings_of,
+)
+from monitor.cli.output import FAILED, print_table
 from monitor.detection.judge_agreement import summarize
 from monitor.errors import ConfigError
 from monitor.judging.coded.lex5 import GroundednessProxy
@@ -39,19 +49,19 @@ from monitor.runtime.app import utc_now
 from monitor.runtime.build import build_judge, build_metrics, build_prices
 from monitor.settings.tree import Settings
 from monitor.store.sql_store import SqlStore
-from monitor.text.timestamps import rfc3339
 
-_WIDTH = 200
 _WEEK = timedelta(days=7)
 _MONTH_DAYS = 30
 _LOOKED_AT = 200
 
 
+@before_verbs
 @click.group(
     epilog=examples("rag-monitor judge canary", "rag-monitor judge cost", "rag-monitor judge agree labels.jsonl")
 )
 def judge() -> None:
     """Try the configured judge: against attacks, against people's labels, and for what it costs."""
+    refuse_unused()
 
 
 @judge.command(epilog=examples("rag-monitor judge canary", "rag-monitor judge canary --place document --format jsonl"))
@@ -79,7 +89,7 @@ def canary(config: Path | None, place: str | None, language: str | None, limit: 
         for trial in trials:
             click.echo(orjson.dumps(judge_report.trial_row(trial)).decode())
     else:
-        Console(width=_WIDTH).print(judge_report.trial_table(trials))
+        print_table(judge_report.trial_table(trials))
     flipped = [trial.canary for trial in trials if trial.result is Result.FLIPPED]
     for lost in flipped:
         click.echo(f"turned: {lost.id} ({lost.technique}, {lost.place}, {lost.language})", err=True)
@@ -108,7 +118,7 @@ def agree(file: Path, config: Path | None, name: str | None, limit: int | None, 
         for group in groups:
             click.echo(orjson.dumps(judge_report.agreement_row(group)).decode())
     else:
-        Console(width=_WIDTH).print(judge_report.agreement_table(metric.rubric.metric, groups))
+        print_table(judge_report.agreement_table(metric.rubric.metric, groups))
 
 
 @judge.command(epilog=examples("rag-monitor judge cost", "rag-monitor judge cost --since 2026-01-01"))
@@ -148,7 +158,7 @@ def cost(config: Path | None, store_url: str | None, since: str, form: str) -> N
         for call in calls:
             click.echo(orjson.dumps(judge_report.forecast_row(call, sampled_a_day)).decode())
         return
-    Console(width=_WIDTH).print(judge_report.forecast_table(calls, sampled_a_day))
+    print_table(judge_report.forecast_table(calls, sampled_a_day))
     each = sum(call.usd for call in calls)
     click.echo(f"{turns} turns since {begin:%Y-%m-%d %H:%M} UTC, {settings.sample.rate:.0%} of them sampled")
     click.echo(f"predicted: ${each * sampled:.2f} for these, if none of them is judged yet")
@@ -175,7 +185,7 @@ def second_opinions(config: Path | None, store_url: str | None, days: int, form:
         for group in groups:
             click.echo(orjson.dumps(judge_report.second_opinion_row(group)).decode())
     else:
-        Console(width=_WIDTH).print(judge_report.second_opinion_table(groups))
+        print_table(judge_report.second_opinion_table(groups))
 
 
 judge.add_command(renamed("steady", "rag-monitor judge second-opinions"))
@@ -190,25 +200,11 @@ def injections(config: Path | None, store_url: str | None, limit: int, form: str
     """List turns whose text speaks to whoever judges it, newest first. Asks no judge."""
     with open_store_of(config, store_url) as store:
         verdicts = store.flagged(JUDGE_INJECTION, limit=limit)
-    table = Table(title="Turns that speak to the judge; times in UTC", title_justify="left")
-    for column in ("turn", "judged", "metric", "score", "defect"):
-        table.add_column(column)
-    for verdict in verdicts:
-        job, finding = verdict.job, verdict.finding
-        row = {
-            "turn_id": job.turn_id,
-            "judged_at": rfc3339(verdict.judged_at),
-            "metric": job.metric,
-            "score": finding.score,
-            "defect": finding.defect,
-        }
-        if form == "jsonl":
-            click.echo(orjson.dumps(row).decode())
-        table.add_row(
-            job.turn_id, f"{verdict.judged_at:%Y-%m-%d %H:%M}", job.metric, str(finding.score), str(finding.defect)
-        )
-    if form == "table":
-        Console(width=_WIDTH).print(table)
+    if form == "jsonl":
+        for verdict in verdicts:
+            click.echo(orjson.dumps(judge_report.injection_row(verdict)).decode())
+    else:
+        print_table(judge_report.injection_table(verdicts))
 
 
 def _drawn(turns: Iterable[Turn]) -> tuple[int, Sequence[Turn]]:

@@ -13,8 +13,9 @@ from monitor.display.tables import add_row
 from monitor.judging.trials.canary import Result, Trial
 from monitor.judging.trials.cost_forecast import Forecast
 from monitor.judging.trials.labelled import Measured
-from monitor.model.judgements import SecondOpinionKind
+from monitor.model.judgements import SecondOpinionKind, Verdict
 from monitor.statistics.agreement import Share
+from monitor.text.timestamps import rfc3339
 
 
 def trial_row(trial: Trial) -> dict[str, object]:
@@ -34,7 +35,7 @@ def trial_table(trials: Sequence[Trial]) -> Table:
     """Return attacks by technique, counted by what became of them."""
     table = Table(title=f"{len(trials)} attacks", title_justify="left")
     for column in ("technique", *(result.value for result in Result), "noticed"):
-        table.add_column(column, justify="left" if column == "technique" else "right")
+        table.add_column(column, justify="left" if column == "technique" else "right", no_wrap=True)
     groups = [("all", list(trials))]
     groups += [
         (technique, [trial for trial in trials if trial.canary.technique == technique])
@@ -142,7 +143,7 @@ def forecast_table(calls: Sequence[Forecast], sampled_a_day: float) -> Table:
     """Return what calls cost, per sampled turn and a day."""
     table = Table(title="Predicted cost, per sampled turn", title_justify="left")
     for column in ("metrics", "calls", "input tokens", "output tokens", "$ per 1,000 turns", "$ a day"):
-        table.add_column(column, justify="left" if column == "metrics" else "right")
+        table.add_column(column, justify="left" if column == "metrics" else "right", no_wrap=True)
     for part in calls:
         table.add_row(
             ", ".join(part.metrics),
@@ -152,4 +153,27 @@ def forecast_table(calls: Sequence[Forecast], sampled_a_day: float) -> Table:
             f"{part.usd * 1000:.2f}",
             f"{part.usd * sampled_a_day:.2f}",
         )
+    return table
+
+
+def injection_row(verdict: Verdict) -> dict[str, object]:
+    """Return a verdict on a text that speaks to the judge, for programs."""
+    return {
+        "turn_id": verdict.job.turn_id,
+        "judged_at": rfc3339(verdict.judged_at),
+        "metric": verdict.job.metric,
+        "score": verdict.finding.score,
+        "defect": verdict.finding.defect,
+    }
+
+
+def injection_table(verdicts: Sequence[Verdict]) -> Table:
+    """Return verdicts on texts that speak to the judge."""
+    table = Table(title="Turns that speak to the judge; times in UTC", title_justify="left")
+    for column in ("turn", "judged", "metric", "score", "defect"):
+        table.add_column(column, no_wrap=True)
+    for verdict in verdicts:
+        job, finding = verdict.job, verdict.finding
+        judged = f"{verdict.judged_at:%Y-%m-%d %H:%M}"
+        add_row(table, job.turn_id, judged, job.metric, str(finding.score), str(finding.defect))
     return table

@@ -14,7 +14,7 @@ from monitor.cli.doctor import doctor
 from monitor.cli.explain import explain
 from monitor.cli.judge import judge
 from monitor.cli.migrate import migrate
-from monitor.cli.options import examples
+from monitor.cli.options import before_verbs, examples, refuse_unused
 from monitor.cli.output import FAILED
 from monitor.cli.prompts import prompts
 from monitor.cli.reassemble import reassemble
@@ -46,10 +46,12 @@ def main() -> None:
     sys.exit(status if isinstance(status, int) else 0)
 
 
+@before_verbs
 @click.group(context_settings=_CONTEXT, epilog=examples("rag-monitor demo", "rag-monitor run", "rag-monitor trends"))
 @click.version_option(version("rag-monitor"), prog_name="rag-monitor")
 def commands() -> None:
     """Watch deployed RAG chat apps: OpenTelemetry in, judged turns, honest trends and alerts out."""
+    refuse_unused()
 
 
 for verb in (run, check, doctor, migrate, replay, reassemble, turns, trends, alerts, explain, demo, judge, prompts):

@@ -6,10 +6,12 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 import click
+from click.core import ParameterSource
 
 from monitor.errors import ConfigError
 from monitor.runtime.app import utc_now
@@ -21,17 +23,70 @@ from monitor.text.timestamps import parse_rfc3339
 
 _DEFAULT_FILE = Path("rag-monitor.yaml")
 
-FORMAT = click.option(
-    "--format", "form", type=click.Choice(["table", "jsonl"]), default="table", show_default=True, help="How to print."
+_GIVEN_BEFORE = f"{__name__}.before"
+
+
+def _beside_those_before(context: click.Context, parameter: click.Parameter, value: object) -> object:
+    """Return the value of an option, or that of the same one before the verb; the nearest to the verb's end counts."""
+    options: dict[str, tuple[str, object]] = context.meta.setdefault(_GIVEN_BEFORE, {})
+    name = parameter.name or ""
+    if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        options[name] = (parameter.opts[0], value)
+    return options[name][1] if name in options else value
+
+
+_format = partial(
+    click.option,
+    "--format",
+    "form",
+    type=click.Choice(["table", "jsonl"]),
+    default="table",
+    show_default=True,
+    callback=_beside_those_before,
+    help="How to print.",
 )
-STORE = click.option("--store", "store_url", metavar="URL", help="SQLAlchemy URL; beats `store.url` of the settings.")
-CONFIG = click.option(
+_store = partial(
+    click.option,
+    "--store",
+    "store_url",
+    metavar="URL",
+    callback=_beside_those_before,
+    help="SQLAlchemy URL; beats `store.url` of the settings.",
+)
+_config = partial(
+    click.option,
     "--config",
     "-c",
     type=click.Path(path_type=Path),
     envvar="RAG_MONITOR_CONFIG",
+    callback=_beside_those_before,
     help="Settings file. Without it: ./rag-monitor.yaml if there is one, else the defaults.",
 )
+FORMAT, STORE, CONFIG = _format(), _store(), _config()
+
+
+def before_verbs(group: click.Group) -> click.Group:
+    """Return the group with the options of its verbs, so that they may also stand before the verb."""
+    for option in (_format, _store, _config):
+        option(expose_value=False)(group)
+    return group
+
+
+def refuse_unused() -> None:
+    """Refuse options before a verb that does not know them; for the body of a group that has them.
+
+    Raises:
+        UsageError: an option would do nothing.
+    """
+    context = click.get_current_context()
+    group = context.command
+    verb = group.get_command(context, context.invoked_subcommand or "") if isinstance(group, click.Group) else None
+    if verb is None or verb.hidden or isinstance(verb, click.Group):
+        return
+    known = {parameter.name for parameter in verb.params}
+    for name, (option, _) in context.meta.get(_GIVEN_BEFORE, {}).items():
+        if name not in known:
+            raise click.UsageError(f"`{verb.name}` takes no {option}", context)
 
 
 def examples(*lines: str) -> str:

@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from monitor.display.fit import fitted
+
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -38,10 +40,7 @@ def print_rows(form: str, rows: Iterable[T], line: Callable[[T], str], table: Ca
 
 def print_table(table: Table) -> None:
     """Print a table as wide as the terminal, or as wide as it wants to be where there is none."""
-    console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH)
-    with console.capture() as capture:
-        console.print(table)
-    click.echo(capture.get(), nl=False)
+    click.echo(fitted(table, Console().width if sys.stdout.isatty() else _PIPE_WIDTH), nl=False)
 
 
 @contextmanager

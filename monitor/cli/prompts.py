@@ -6,46 +6,76 @@ from pathlib import Path
 
 import click
 import orjson
-from rich.console import Console
 from rich.table import Table
 
 from monitor.cli.explanation import explanation_of
-from monitor.cli.options import CONFIG, FORMAT, STORE, examples, open_store_of, settings_of
-from monitor.cli.output import FAILED
+from monitor.cli.options import CONFIG, FORMAT, STORE, before_verbs, examples, open_store_of, refuse_unused, settings_of
+from monitor.cli.output import FAILED, print_table
+from monitor.display.tables import add_row
 from monitor.errors import ConfigError
 from monitor.judging.claim_metric import ClaimMetric
 from monitor.judging.prompt.file import PromptFile, locate, read, shipped
+from monitor.judging.prompt.front_matter import FrontMatter, MetricSettings
 from monitor.judging.prompt_metric import load_all
 from monitor.model.turns import Turn
 from monitor.ports import Metric
 from monitor.runtime.build import build_judge, build_metrics
 
-_WIDTH = 200
 
-
+@before_verbs
 @click.group(epilog=examples("rag-monitor prompts list", "rag-monitor prompts check ./tone.md"))
 def prompts() -> None:
     """Show, check and render the prompt files that metrics are."""
+    refuse_unused()
 
 
 @prompts.command("list", epilog=examples("rag-monitor prompts list", "rag-monitor prompts list --format jsonl"))
 @FORMAT
 def list_(form: str) -> None:
     """List the shipped prompt files and their metrics."""
+    if form == "table":
+        print_table(shipped_table())
+        return
+    for file in shipped():
+        front = read(locate(file)).front
+        for name, metric in front.metrics.items():
+            more = {"title": metric.title, "source": front.source}
+            click.echo(orjson.dumps({**_row(file, name, front), **more}).decode())
+
+
+def shipped_table() -> Table:
+    """Return the metrics of the shipped prompt files, one row each."""
     table = Table(title="Shipped prompt files", title_justify="left")
     for column in ("file", "metric", "scale", "defect", "needs", "what it is"):
         table.add_column(column, no_wrap=column != "what it is")
     for file in shipped():
         front = read(locate(file)).front
         for name, metric in front.metrics.items():
-            needs = sorted(front.needs if metric.needs is None else metric.needs)
-            scale = "label" if metric.reply == "label" else f"{metric.scale.min:g} to {metric.scale.max:g}"
-            row = {"file": file, "metric": name, "scale": scale, "defect": metric.defect.words, "needs": needs}
-            if form == "jsonl":
-                click.echo(orjson.dumps({**row, "title": metric.title, "source": front.source}).decode())
-            table.add_row(file, name, scale, metric.defect.words, ", ".join(needs), metric.title)
-    if form == "table":
-        Console(width=_WIDTH).print(table)
+            row = _row(file, name, front)
+            add_row(
+                table, file, name, str(row["scale"]), metric.defect.words, ", ".join(_needs(front, name)), metric.title
+            )
+    return table
+
+
+def _row(file: str, name: str, front: FrontMatter) -> dict[str, object]:
+    metric = front.metrics[name]
+    return {
+        "file": file,
+        "metric": name,
+        "scale": _scale(metric),
+        "defect": metric.defect.words,
+        "needs": _needs(front, name),
+    }
+
+
+def _scale(metric: MetricSettings) -> str:
+    return "label" if metric.reply == "label" else f"{metric.scale.min:g} to {metric.scale.max:g}"
+
+
+def _needs(front: FrontMatter, name: str) -> list[str]:
+    needs = front.metrics[name].needs
+    return sorted(front.needs if needs is None else needs)
 
 
 @prompts.command(epilog=examples("rag-monitor prompts show groundedness > mine.md"))

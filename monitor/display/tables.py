@@ -213,7 +213,7 @@ def alert_table(alerts: Sequence[Alert]) -> Table:
     """Return alerts as a table, newest first, each with its defect rate and the normal one."""
     table = Table(title="Alerts; times in UTC", title_justify="left")
     for column in ("state", "trend", "rule", "began", "detected", "recovered", "defect rate", "normal rate"):
-        table.add_column(column)
+        table.add_column(column, no_wrap=True)
     for alert in alerts:
         r = alert.regression
         add_row(

@@ -152,6 +152,30 @@ def test_settings_file_of_the_folder_is_found(call: Call, tmp_path: Path) -> Non
     assert {"file.db", "environment.db", "option.db", "other.db"} == {path.name for path in tmp_path.glob("*.db")}
 
 
+def test_options_before_the_verb(call: Call, tmp_path: Path) -> None:
+    """Settings, store and format may stand before the verb; one behind it beats it, and both beat the environment."""
+    (tmp_path / "other.yaml").write_text("store: {url: 'sqlite:///other.db'}\n")
+    (tmp_path / "wrong.yaml").write_text("store: {url: 'sqlite:///wrong.db'}\n")
+    statuses = [
+        call("-c", "other.yaml", "migrate", RAG_MONITOR_CONFIG="wrong.yaml").status,
+        call("--store", "sqlite:///before.db", "migrate").status,
+        call("--store", "sqlite:///wrong.db", "migrate", "--store", "sqlite:///behind.db").status,
+        call("-c", "other.yaml", "--format", "jsonl", "judge", "second-opinions").status,
+        call("judge", "-c", "other.yaml", "second-opinions").status,
+    ]
+    assert [0] * 5 == statuses
+    assert {"other.db", "before.db", "behind.db"} == {path.name for path in tmp_path.glob("*.db")}
+    assert "" == call("--format", "jsonl", "--store", "sqlite:///before.db", "turns").out
+
+
+def test_an_option_before_a_verb_that_does_not_take_it(call: Call) -> None:
+    """An option that would do nothing is refused."""
+    done = call("--store", "sqlite:///shop.db", "demo")
+    assert 2 == done.status
+    assert "`demo` takes no --store" in done.err
+    assert "`show` takes no --config" in call("prompts", "-c", "x.yaml", "show", "groundedness").err
+
+
 def test_replay_reads_turns_and_says_what_it_did(call: Call, tmp_path: Path) -> None:
     """Good lines are judged, bad ones are told with file and number, and the status is 0 as long as any was good."""
     good = '{"question": "How long?", "context": "The warranty lasts two years.", "answer": "It lasts two years."}'
