@@ -167,7 +167,7 @@ class Channel(Protocol):
 
         Raises:
             Retryable: try again, after `retry_after` if given.
-            Permanent: this will never be taken.
+            Permanent: this will not be taken unless somebody changes the other side; it is tried again, more rarely.
         """
 
     async def check(self) -> None:

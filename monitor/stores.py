@@ -24,7 +24,7 @@ from monitor.model.judgements import (
     Verdict,
 )
 from monitor.model.spans import Assembly, Fragment, StoredFragment
-from monitor.model.trends import Alert, AlertState, Baseline, Notification, Rollup, Series
+from monitor.model.trends import Alert, AlertState, Baseline, Notification, Rollup, Series, Undelivered
 from monitor.model.turns import Turn
 
 
@@ -292,8 +292,21 @@ class AlertStore(Protocol):
     def mark_annotated(self, alert: Alert) -> bool:
         """Note that Grafana carries the alert in this state; return False when it has moved on, and note nothing."""
 
-    def notifications(self, *, due: datetime) -> tuple[Notification, ...]:
-        """Return those not sent whose `not_before` has passed, oldest first."""
+    def queue_notifications(self, notifications: Sequence[Notification]) -> None:
+        """Write notifications of alerts on record; a known one is left as it is."""
+
+    def firing_messages(self) -> frozenset[tuple[str, str]]:
+        """Return alert id and channel of each firing message, sent or not, of alerts that are firing."""
+
+    def notifications(self, *, since: datetime) -> tuple[Notification, ...]:
+        """Return those not sent that people still want, oldest first: those given up, too.
+
+        Nobody wants a message given up about an alert that was resolved before `since`, nor the firing message of
+        one whose resolved message was sent.
+        """
+
+    def undelivered(self, *, since: datetime) -> tuple[Undelivered, ...]:
+        """Return what `notifications` are of each channel that has any, by its name."""
 
     def save_notification(self, notification: Notification) -> None:
         """Record an attempt or a success."""

@@ -12,6 +12,7 @@ pytest_plugins = (
     "otlp_service",
     "postgres_service",
     "shared_folder",
+    "webhook_receiver",
 )
 
 

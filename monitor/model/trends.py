@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+
+NEVER = datetime.max.replace(tzinfo=UTC)
+"""`not_before` of a notification that was given up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -163,8 +166,31 @@ class Notification:
     channel: str
     """The channel's name in the settings."""
     transition: AlertState
+    waiting_since: datetime
+    """Since when it is to be sent; once it was tried, since when it is tried under the channel's present settings."""
     attempt: int = 0
     sent_at: datetime | None = None
     not_before: datetime | None = None
+    """When to try again; None for at once, `NEVER` once it is given up."""
     failure: str = ""
-    """Class of the last failure; free of user text and secrets."""
+    """Why the last attempt failed, free of user text and secrets; "" before the first."""
+    channel_digest: str = ""
+    """Stands for the channel's settings at the last attempt; "" before the first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undelivered:
+    """Messages that one channel has not taken."""
+
+    channel: str
+    waiting: int
+    """Still to be sent, whether they were tried or not."""
+    given_up: int
+    """Tried for as long as the settings say."""
+    oldest_at: datetime
+    """Since when the oldest of all is waiting."""
+    failure: str
+    """Why the oldest that was tried failed; "" when none was."""
+    is_silent: bool
+    """Whether a message failed and the channel has taken none since it began to wait: not that message is the trouble,
+    but the channel."""

@@ -21,6 +21,7 @@ from monitor.errors import ConfigError
 from monitor.http_server import Server
 from monitor.ports import Collector
 from monitor.runtime.build import Parts, build_channels, build_collectors, open_parts
+from monitor.runtime.channel_digests import channel_digests
 from monitor.runtime.intake import Intake
 from monitor.runtime.isolation import GuardedReports, started
 from monitor.runtime.memory import giving_back
@@ -71,6 +72,7 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
         intake = Intake(parts.store, settings.intake)
         # Built before anything runs, so that a wrong section ends the start; collectors are entered last.
         channels = build_channels(settings, parts.failures)
+        digests = channel_digests(settings, key=parts.store.key("channels"))
         collectors = build_collectors(settings, intake, clock=utc_now) if "ingest" in roles else {}
         telemetry = Telemetry(version("rag-monitor"))
         stack.callback(telemetry.close)
@@ -79,13 +81,15 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
             stack.push_async_callback(publisher.close)
         vitals = Vitals(parts.store, telemetry, clock=utc_now)
         vitals.watch_plugins(parts.failures)
+        if "schedule" in roles:
+            vitals.watch_channels(tuple(channels), settings.alert)
         pages = HealthPages(problems=vitals.problems, metrics=telemetry.render, metrics_type=telemetry.content_type)
         web = await stack.enter_async_context(
             Server(pages, host=settings.web.host, port=settings.web.port, where="web")
         )
         await stack.enter_async_context(vitals)
         pace = Pace(settings.rollup.lateness)
-        pipeline = Pipeline(parts=parts, channels=channels, publisher=publisher, pace=pace)
+        pipeline = Pipeline(parts=parts, channels=channels, channel_digests=digests, publisher=publisher, pace=pace)
         if "score" in roles:
             await stack.enter_async_context(_scoring(pipeline, vitals))
         if "schedule" in roles:

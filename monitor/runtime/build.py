@@ -315,7 +315,7 @@ def build_collectors(settings: Settings, sink: Sink, *, clock: Clock) -> Mapping
     built: dict[str, Collector] = {}
     for i, section in enumerate(settings.collectors):
         where = f"collectors[{i}]"
-        kind, name = _kind(section, where)
+        kind, name = kind_and_name(section, where)
         if name in built:
             raise ConfigError(f"{name!r} is taken; give collectors of one kind different names", where=f"{where}.name")
         own_sink = GuardedSink(sink, name) if plugins.is_foreign("collectors", kind) else sink
@@ -328,7 +328,7 @@ def build_channels(settings: Settings, failures: PluginFailures) -> Mapping[str,
     built: dict[str, Channel] = {}
     for i, section in enumerate(settings.channels):
         where = f"channels[{i}]"
-        kind, name = _kind(section, where)
+        kind, name = kind_and_name(section, where)
         if name in built:
             raise ConfigError(f"{name!r} is taken; give channels of one kind different names", where=f"{where}.name")
         channel = plugins.channel(kind, section, where, name=name)
@@ -339,7 +339,12 @@ def build_channels(settings: Settings, failures: PluginFailures) -> Mapping[str,
     return built
 
 
-def _kind(section: PluginSection, where: str) -> tuple[str, str]:
+def kind_and_name(section: PluginSection, where: str) -> tuple[str, str]:
+    """Return the kind of a collector or channel, and its name, which is the kind when the section has none.
+
+    Raises:
+        ConfigError: there is no kind, or one of them is no text.
+    """
     kind, name = section.get("kind"), section.get("name")
     if not isinstance(kind, str):
         raise ConfigError("missing; every entry names its kind", where=f"{where}.kind")

@@ -28,6 +28,8 @@ class Pipeline:
     parts: Parts
     channels: Mapping[str, Channel] = field(default_factory=dict)
     """Where alerts are sent, by name."""
+    channel_digests: Mapping[str, str] = field(default_factory=dict)
+    """What stands for each channel's settings, by its name."""
     publisher: Publisher | None = None
     """None when there is no Grafana."""
     pace: rollup.Pace | None = None
@@ -69,8 +71,10 @@ class Pipeline:
     async def alert(self, now: datetime) -> int:
         """Move alerts on and send what people must hear."""
         store, settings = self.parts.store, self.parts.settings.alert
-        moved = await asyncio.to_thread(alert.tick, store, settings, channels=tuple(self.channels), now=now)
-        return moved + len(await alert.deliver(store, self.channels, settings, now=now))
+        horizon = self.parts.settings.detect.horizon
+        channels = tuple(self.channels)
+        moved = await asyncio.to_thread(alert.tick, store, settings, channels=channels, horizon=horizon, now=now)
+        return moved + len(await alert.deliver(store, self.channels, settings, digests=self.channel_digests, now=now))
 
     async def publish(self, _now: datetime) -> int:
         """Bring dashboards and annotations to Grafana, where there is one."""

@@ -11,11 +11,14 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
 
+from monitor.display.undelivered import undelivered_line
 from monitor.errors import StoreUnavailable
+from monitor.model.trends import Undelivered
 from monitor.ports import Clock
 from monitor.runtime.collector_metrics import Counting, exported, fields_of, gauges
 from monitor.runtime.intake import Intake, IntakeStats
 from monitor.runtime.isolation import PluginFailures, Reporting
+from monitor.settings.tree import AlertSettings
 from monitor.stages.publish import GAUGES, quality_gauges
 from monitor.stages.score import BUDGET_GAUGES, COUNTERS, Scorer
 from monitor.stores import Backlog, Store
@@ -40,6 +43,9 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
         self._sources: dict[str, Callable[[], Mapping[str, str]]] = {}
         self._collectors: dict[str, Counting] = {}
         self._collected: set[str] = set()
+        self._channels: Sequence[str] = ()
+        self._alert = AlertSettings()
+        self._undelivered: Mapping[str, Undelivered] = {}
         self._quality: Sequence[Gauge] = ()
         self._looking: asyncio.Task[None] | None = None
         telemetry.watch("waiting", self._waiting, description="Rows that wait for the next stage, by what they are")
@@ -117,6 +123,29 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
         description = "Times that a dialect, channel or collector of another distribution failed, by kind and name"
         self._telemetry.watch("plugin_failed", failures.counters, description=description, counter=True)
 
+    def watch_channels(self, names: Sequence[str], settings: AlertSettings) -> None:
+        """Export how many messages these channels have not taken, and count a channel that takes none as a problem."""
+        self._channels, self._alert = names, settings
+        self._sources["channel"] = self._silent_channels
+        watch = self._telemetry.watch
+        watch(
+            "notifications_undelivered",
+            self._undelivered_counts,
+            description="Messages about alerts that a channel has not taken: waiting to be sent (again), or given up",
+        )
+        watch(
+            "notifications_undelivered_seconds",
+            lambda: [
+                Gauge(
+                    name="notifications_undelivered_seconds",
+                    value=self._seconds_since(u.oldest_at) if (u := self._undelivered.get(name)) else 0.0,
+                    labels={"channel": name},
+                )
+                for name in self._channels
+            ],
+            description="Time for which the oldest message that a channel has not taken is waiting",
+        )
+
     def watch_collector(self, name: str, collector: Reporting) -> None:
         """Count the collector's problems, and export its numbers where it has any."""
         self._sources[name] = collector.health
@@ -151,6 +180,10 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
     async def _look(self) -> None:
         try:
             self._backlog = await asyncio.to_thread(self._store.backlog)
+            if self._channels:
+                since = self._clock() - self._alert.retry_for
+                undelivered = await asyncio.to_thread(self._store.undelivered, since=since)
+                self._undelivered = {u.channel: u for u in undelivered if u.channel in self._channels}
         except StoreUnavailable as error:
             if self._trouble.get("store") != error.reason:
                 log.warning("store: %s", _in_words(error.reason))
@@ -169,16 +202,26 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
         b = self._backlog
         if b is None:
             return []
-        now = self._clock()
         oldest = {"fragments": b.oldest_fragment_at, "jobs": b.oldest_job_at}
         return [
-            Gauge(
-                name="waiting_seconds",
-                value=max(0.0, (now - at).total_seconds()) if at else 0.0,
-                labels={"what": what},
-            )
+            Gauge(name="waiting_seconds", value=self._seconds_since(at) if at else 0.0, labels={"what": what})
             for what, at in oldest.items()
         ]
+
+    def _undelivered_counts(self) -> list[Gauge]:
+        gauges = []
+        for name in self._channels:
+            u = self._undelivered.get(name)
+            for state, count in (("waiting", u.waiting if u else 0), ("given_up", u.given_up if u else 0)):
+                labels = {"channel": name, "state": state}
+                gauges.append(Gauge(name="notifications_undelivered", value=count, labels=labels))
+        return gauges
+
+    def _silent_channels(self) -> Mapping[str, str]:
+        return {name: undelivered_line(u) for name, u in self._undelivered.items() if u.is_silent}
+
+    def _seconds_since(self, at: datetime) -> float:
+        return max(0.0, (self._clock() - at).total_seconds())
 
     def _counted(self) -> list[Gauge]:
         return [gauge for name, collector in self._collectors.items() for gauge in gauges(name, collector.stats())]

@@ -287,8 +287,17 @@ class AlertSettings(Section):
     every: Duration = timedelta(seconds=15)
     hold: Duration = timedelta(0)
     """A regression must last this long before it fires."""
-    attempts: int = Field(default=8, gt=0)
+    retry_for: Duration = timedelta(days=1)
+    """How long a message that a channel does not take is tried, counted from its first attempt."""
     backoff: Duration = timedelta(seconds=15)
+    """Wait before the second attempt; doubled for each further one, up to an hour."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _present_name(cls, section: object) -> object:
+        if isinstance(section, Mapping) and "attempts" in section:
+            raise ValueError("attempts is now retry_for, a time such as 1d")
+        return section
 
 
 class GrafanaSettings(Section):

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from monitor.errors import Permanent, Retryable
-from monitor.model.trends import Alert, AlertState, Notification
+from monitor.model.trends import NEVER, Alert, AlertState, Notification
 from monitor.ports import Channel
 from monitor.retry import LONGEST, backoff
 from monitor.settings.tree import AlertSettings
@@ -22,29 +22,35 @@ from monitor.stores import AlertStore
 
 log = logging.getLogger(__name__)
 
-NEVER = datetime.max.replace(tzinfo=UTC)
-"""`not_before` of a notification that was given up."""
-
+_REFUSED_PAUSE = timedelta(minutes=15)
+"""After the first refusal."""
+_LONGEST_REASON = 200
+_NO_CHANNEL = "the settings name no such channel"
 _PATIENCE = timedelta(minutes=2)
 """A channel that is silent this long is treated as failed, whatever its own time limit is."""
 _OPEN = (AlertState.PENDING, AlertState.FIRING)
 _ORDER = (AlertState.FIRING, AlertState.RESOLVED)
 
 
-def tick(store: AlertStore, settings: AlertSettings, *, channels: Sequence[str], now: datetime) -> int:
+def tick(
+    store: AlertStore, settings: AlertSettings, *, channels: Sequence[str], horizon: timedelta, now: datetime
+) -> int:
     """Move alerts on and queue the notifications that people must get; return the number of alerts moved.
 
-    An alert that recovered while pending is resolved without a notification.
+    A channel that is new hears of what began to fire within the horizon and still does; of an end only who heard of
+    the beginning, or is still to hear of it. An alert that recovered while pending is resolved without a notification.
     """
+    known = store.firing_messages()
     moved = 0
     for alert in store.alerts(states=_OPEN):
         if (step := _advance(alert, hold=settings.hold, now=now)) is None:
             continue
         advanced, transitions = step
         caused = [
-            Notification(alert_id=alert.alert_id, channel=channel, transition=transition)
+            Notification(alert_id=alert.alert_id, channel=channel, transition=transition, waiting_since=now)
             for transition in transitions
             for channel in channels
+            if transition is AlertState.FIRING or (alert.alert_id, channel) in known
         ]
         if not store.move_alert(advanced, before=alert.state, notifications=caused):
             continue
@@ -52,7 +58,24 @@ def tick(store: AlertStore, settings: AlertSettings, *, channels: Sequence[str],
         series = alert.regression.series
         for transition in transitions:
             log.info("alert %s of %s %s: %s", alert.alert_id, series.app, series.metric, transition)
+    _tell_new_channels(store, channels, since=now - horizon, now=now)
     return moved
+
+
+def _tell_new_channels(store: AlertStore, channels: Sequence[str], *, since: datetime, now: datetime) -> None:
+    firing = [a for a in store.alerts(states=(AlertState.FIRING,)) if a.firing_at is not None and a.firing_at >= since]
+    known = store.firing_messages()
+    unheard = [(a.alert_id, channel) for a in firing for channel in channels if (a.alert_id, channel) not in known]
+    if not unheard:
+        return
+    store.queue_notifications(
+        [
+            Notification(alert_id=alert_id, channel=channel, transition=AlertState.FIRING, waiting_since=now)
+            for alert_id, channel in unheard
+        ]
+    )
+    for alert_id, channel in unheard:
+        log.info("alert %s: channel %s is new and hears that it is firing", alert_id, channel)
 
 
 def _advance(alert: Alert, *, hold: timedelta, now: datetime) -> tuple[Alert, tuple[AlertState, ...]] | None:
@@ -67,16 +90,23 @@ def _advance(alert: Alert, *, hold: timedelta, now: datetime) -> tuple[Alert, tu
 
 
 async def deliver(
-    store: AlertStore, channels: Mapping[str, Channel], settings: AlertSettings, *, now: datetime
+    store: AlertStore,
+    channels: Mapping[str, Channel],
+    settings: AlertSettings,
+    *,
+    digests: Mapping[str, str],
+    now: datetime,
 ) -> tuple[Notification, ...]:
     """Send what is due and return the notifications as recorded: sent, to be retried, or given up.
 
     Channels do not wait for each other; within a channel an incident's firing message goes before its resolved one.
+    `digests` stand for the channels' settings: what failed under others is new, even when it was given up.
 
     Raises:
         StoreUnavailable: what one channel was sent could not be recorded; all others were sent theirs before that.
     """
-    waiting = [n for n in await asyncio.to_thread(store.notifications, due=NEVER) if n.not_before != NEVER]
+    unsent = await asyncio.to_thread(store.notifications, since=now - settings.retry_for)
+    waiting = [n for n in (_under(digests, n, now=now) for n in unsent) if n.not_before != NEVER]
     if not waiting:
         return ()
     alerts = {alert.alert_id: alert for alert in await asyncio.to_thread(store.alerts)}
@@ -94,6 +124,14 @@ async def deliver(
     if faults:
         raise faults[0]
     return tuple(notification for task in tasks for notification in task.result())
+
+
+def _under(digests: Mapping[str, str], notification: Notification, *, now: datetime) -> Notification:
+    """Return a notification as it is under the channel's present settings: untried, when it was tried under others."""
+    digest = digests.get(notification.channel, notification.channel_digest)
+    if digest == notification.channel_digest:
+        return notification
+    return replace(notification, channel_digest=digest, attempt=0, not_before=None, waiting_since=now)
 
 
 async def _isolated(work: Awaitable[list[Notification]], faults: list[Exception]) -> list[Notification]:
@@ -137,43 +175,78 @@ async def _attempt(
     """Send once and return what is to be recorded."""
     attempted = replace(notification, attempt=notification.attempt + 1, not_before=None)
     if channel is None or alert is None:
-        return _give_up(attempted, "no_channel" if channel is None else "no_alert")
+        # A digest of "" is no channel's: should the channel come back, its messages are new to it.
+        return _give_up(replace(attempted, channel_digest=""), _NO_CHANNEL if channel is None else "no such alert")
+    failure = await _failure(channel, replace(alert, state=notification.transition))
+    if failure is None:
+        return replace(attempted, sent_at=now, failure="")
+    if failure.is_refusal and notification.transition is AlertState.FIRING and alert.state is AlertState.RESOLVED:
+        # It would keep the end from people, which is all that there is left to hear.
+        return _give_up(attempted, failure.reason)
+    return _retry_later(attempted, failure, settings=settings, now=now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Failure:
+    """Why a message was not sent."""
+
+    reason: str
+    is_refusal: bool = False
+    """Whether the other side, as it is now, will never take it."""
+    at_least: timedelta | None = None
+    """The pause that the other side asks for."""
+
+
+async def _failure(channel: Channel, alert: Alert) -> _Failure | None:
+    """Send; return None, or why the other side has not taken the alert."""
     try:
         async with asyncio.timeout(_PATIENCE.total_seconds()):
-            await channel.send(replace(alert, state=notification.transition))
+            await channel.send(alert)
     except Permanent as error:
-        return _give_up(attempted, error.reason)
+        return _Failure(reason=error.reason, is_refusal=True)
     except Retryable as error:
         pause = error.retry_after if isinstance(error.retry_after, timedelta) else None
-        return _retry_later(attempted, type(error).__name__, settings=settings, now=now, at_least=pause)
+        return _Failure(reason=_words(error), at_least=pause)
     except Exception as error:  # noqa: BLE001 -- a channel is foreign code; its fault must not keep others from sending
-        return _retry_later(attempted, type(error).__name__, settings=settings, now=now, at_least=None)
+        return _Failure(reason=type(error).__name__)
     except asyncio.CancelledError as error:
         # The channel's own, unless it is this task that is to end.
         if (task := asyncio.current_task()) is None or task.cancelling():
             raise
-        return _retry_later(attempted, type(error).__name__, settings=settings, now=now, at_least=None)
-    return replace(attempted, sent_at=now, failure="")
+        return _Failure(reason=type(error).__name__)
+    return None
+
+
+def _words(error: Retryable) -> str:
+    """Return the message of an error of ours, which is free of secrets and user text, and short enough to keep."""
+    return str(error)[:_LONGEST_REASON] or type(error).__name__
 
 
 def _retry_later(
-    notification: Notification, failure: str, *, settings: AlertSettings, now: datetime, at_least: timedelta | None
+    notification: Notification, failure: _Failure, *, settings: AlertSettings, now: datetime
 ) -> Notification:
-    """Return the failed attempt with its next time: doubled each time or what the other asks for, at most an hour."""
-    if notification.attempt >= settings.attempts:
-        return _give_up(notification, failure)
-    not_before = now + backoff(notification.attempt, first=settings.backoff, longest=LONGEST, at_least=at_least)
-    log.warning(
-        "alert %s: the %s message was not sent to channel %s (%s, attempt %d of %d); next attempt at %s",
-        notification.alert_id, notification.transition, notification.channel, failure, notification.attempt,
-        settings.attempts, not_before,
+    """Return the failed attempt with its next time; given up when messages are not tried for as long as that.
+
+    Pauses double up to an hour. After a refusal they begin longer: somebody may mend the other side, but not at once.
+    """
+    first = _REFUSED_PAUSE if failure.is_refusal else settings.backoff
+    not_before = now + backoff(notification.attempt, first=first, longest=LONGEST, at_least=failure.at_least)
+    if not_before > notification.waiting_since + settings.retry_for:
+        return _give_up(notification, failure.reason)
+    log.log(
+        logging.ERROR if failure.is_refusal and notification.attempt == 1 else logging.WARNING,
+        "alert %s: the %s message was not sent to channel %s (%s, attempt %d since %s); next attempt at %s",
+        notification.alert_id, notification.transition, notification.channel, failure.reason, notification.attempt,
+        notification.waiting_since, not_before,
     )  # fmt: skip
-    return replace(notification, failure=failure, not_before=not_before)
+    return replace(notification, failure=failure.reason, not_before=not_before)
 
 
 def _give_up(notification: Notification, failure: str) -> Notification:
     log.error(
-        "alert %s: the %s message will never be sent to channel %s (%s after %d attempts)",
+        "alert %s: the %s message is not sent to channel %s any more (%s after %d attempts since %s), unless the "
+        "channel's settings change",
         notification.alert_id, notification.transition, notification.channel, failure, notification.attempt,
+        notification.waiting_since,
     )  # fmt: skip
     return replace(notification, failure=failure, not_before=NEVER)

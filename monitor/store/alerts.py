@@ -1,21 +1,19 @@
-"""Alerts and the notifications they cause, which are also the log of what was sent to whom."""
+"""Alerts; `notifications` holds what people are sent of them."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
 
-from sqlalchemy import Connection, Row, case, func, or_, select, update
+from sqlalchemy import Connection, Row, or_, select, update
 
 from monitor.model.trends import Alert, AlertState, Notification, Regression
+from monitor.store.notifications import queue
 from monitor.store.series import series_of
 from monitor.store.statements import insert
-from monitor.store.tables import alerts, notifications
+from monitor.store.tables import alerts
 from monitor.store.turn_rows import Cell
-
-_ORDER = {state.value: place for place, state in enumerate(AlertState)}
 
 
 def newest(connection: Connection, *, states: Sequence[AlertState] | None, limit: int | None) -> tuple[Alert, ...]:
@@ -50,11 +48,7 @@ def move(connection: Connection, alert: Alert, *, before: AlertState, caused: Se
     )
     if not moved.rowcount:
         return False
-    if caused:
-        connection.execute(
-            insert(connection, notifications).on_conflict_do_nothing(),
-            [_notification_row(n) for n in sorted(caused, key=lambda n: (n.alert_id, n.channel, n.transition))],
-        )
+    queue(connection, caused)
     return True
 
 
@@ -66,49 +60,6 @@ def mark_annotated(connection: Connection, alert: Alert) -> bool:
         .values(annotated=True)
     )
     return bool(marked.rowcount)
-
-
-def unsent(connection: Connection, *, due: datetime) -> tuple[Notification, ...]:
-    """Return notifications that are due, those of the earliest transitions first."""
-    since = case(
-        (notifications.c.transition == AlertState.PENDING.value, alerts.c.pending_at),
-        (notifications.c.transition == AlertState.FIRING.value, alerts.c.firing_at),
-        else_=alerts.c.resolved_at,
-    )
-    place = case(_ORDER, value=notifications.c.transition)
-    rows = connection.execute(
-        select(notifications)
-        .join_from(notifications, alerts, alerts.c.alert_id == notifications.c.alert_id)
-        .where(
-            notifications.c.sent_at.is_(None),
-            or_(notifications.c.not_before.is_(None), notifications.c.not_before <= due),
-        )
-        .order_by(func.coalesce(since, alerts.c.pending_at), place, notifications.c.alert_id, notifications.c.channel)
-    )
-    return tuple(
-        Notification(
-            alert_id=row.alert_id,
-            channel=row.channel,
-            transition=AlertState(row.transition),
-            attempt=row.attempt,
-            sent_at=row.sent_at,
-            not_before=row.not_before,
-            failure=row.failure,
-        )
-        for row in rows
-    )
-
-
-def save_notification(connection: Connection, notification: Notification) -> None:
-    """Record an attempt or a success; what was sent stays sent."""
-    statement = insert(connection, notifications).values(_notification_row(notification))
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=["alert_id", "channel", "transition"],
-            set_={name: statement.excluded[name] for name in ("attempt", "sent_at", "not_before", "failure")},
-            where=notifications.c.sent_at.is_(None),
-        )
-    )
 
 
 def _alert_row(alert: Alert) -> dict[str, Cell]:
@@ -178,15 +129,3 @@ def _alert(row: Row[tuple[object, ...]]) -> Alert:
         resolved_at=row.resolved_at,
         annotated=row.annotated,
     )
-
-
-def _notification_row(notification: Notification) -> dict[str, Cell]:
-    return {
-        "alert_id": notification.alert_id,
-        "channel": notification.channel,
-        "transition": notification.transition.value,
-        "attempt": notification.attempt,
-        "sent_at": notification.sent_at,
-        "not_before": notification.not_before,
-        "failure": notification.failure,
-    }

@@ -19,11 +19,12 @@ from monitor.model.judgements import (
     Verdict,
 )
 from monitor.model.spans import Assembly, Fragment, StoredFragment
-from monitor.model.trends import Alert, AlertState, Baseline, Notification, Rollup, Series
+from monitor.model.trends import Alert, AlertState, Baseline, Notification, Rollup, Series, Undelivered
 from monitor.model.turns import Turn
 from monitor.store import alerts as alert_rows
 from monitor.store import changed_windows, housekeeping, migration, rollup, series, spans, turns
 from monitor.store import jobs as job_rows
+from monitor.store import notifications as notification_rows
 from monitor.store import second_opinions as second_opinion_rows
 from monitor.store import spend as spending
 from monitor.store.database import Database
@@ -312,15 +313,30 @@ class SqlStore:
         with self._database.writing("marking an alert as annotated") as connection:
             return alert_rows.mark_annotated(connection, alert)
 
-    def notifications(self, *, due: datetime) -> tuple[Notification, ...]:
+    def queue_notifications(self, notifications: Sequence[Notification]) -> None:
+        """As `AlertStore.queue_notifications`."""
+        with self._database.writing("queueing notifications") as connection:
+            notification_rows.queue(connection, notifications)
+
+    def firing_messages(self) -> frozenset[tuple[str, str]]:
+        """As `AlertStore.firing_messages`."""
+        with self._database.reading("reading firing messages") as connection:
+            return notification_rows.firing_messages(connection)
+
+    def notifications(self, *, since: datetime) -> tuple[Notification, ...]:
         """As `AlertStore.notifications`."""
         with self._database.reading("reading notifications") as connection:
-            return alert_rows.unsent(connection, due=due)
+            return notification_rows.unsent(connection, since=since)
+
+    def undelivered(self, *, since: datetime) -> tuple[Undelivered, ...]:
+        """As `AlertStore.undelivered`."""
+        with self._database.reading("counting undelivered notifications") as connection:
+            return notification_rows.undelivered(connection, since=since)
 
     def save_notification(self, notification: Notification) -> None:
         """As `AlertStore.save_notification`; what was sent stays sent."""
         with self._database.writing("saving a notification") as connection:
-            alert_rows.save_notification(connection, notification)
+            notification_rows.save(connection, notification)
 
     def take_lease(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
         """As `LeaseStore.take_lease`."""

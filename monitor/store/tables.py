@@ -25,7 +25,7 @@ from sqlalchemy import (
 
 from monitor.store.columns import CleanText, Count, Duration, Instant, Label, Number, Position
 
-REVISION = "0009"
+REVISION = "0010"
 """The schema that this version of the program reads and writes."""
 
 metadata = MetaData(
@@ -332,6 +332,8 @@ notifications = Table(
     Column("sent_at", Instant),
     Column("not_before", Instant),
     Column("failure", CleanText, nullable=False),
+    Column("waiting_since", Instant),
+    Column("channel_digest", CleanText, nullable=False, server_default=""),
     PrimaryKeyConstraint("alert_id", "channel", "transition"),
 )
 _index_some("ix_notifications_unsent", notifications.c.alert_id, where=notifications.c.sent_at.is_(None))

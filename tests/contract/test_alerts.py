@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.errors import StoreUnavailable
-from monitor.model.trends import Alert, AlertState, Notification, Regression, Series
+from monitor.model.trends import NEVER, Alert, AlertState, Notification, Regression, Series, Undelivered
 from monitor.store.sql_store import open_store
 from monitor.stores import Store
 
@@ -59,7 +59,8 @@ def alert(make: Make) -> Alert:
 
 def unsent(alert: Alert, channel: str = "slack", transition: AlertState = AlertState.FIRING) -> Notification:
     """A notification that was not tried yet."""
-    return Notification(alert_id=alert.alert_id, channel=channel, transition=transition)
+    assert alert.firing_at is not None
+    return Notification(alert_id=alert.alert_id, channel=channel, transition=transition, waiting_since=alert.firing_at)
 
 
 def test_alert_reads_back(store: Store, alert: Alert) -> None:
@@ -136,7 +137,7 @@ def test_moved_by_another(store: Store, alert: Alert) -> None:
     assert not store.move_alert(alert, before=AlertState.FIRING, notifications=[unsent(alert)])
     assert not store.mark_annotated(alert)
     assert (pending,) == store.alerts()
-    assert store.notifications(due=alert.firing_at + MINUTE) == ()
+    assert store.notifications(since=alert.firing_at) == ()
     assert store.mark_annotated(pending)
     assert (replace(pending, annotated=True),) == store.alerts()
 
@@ -175,7 +176,7 @@ def test_processes_that_do_not_wait_for_each_other(migrated_url: str, alert: Ale
         assert {(a.state, a.regression.recovered_at) for a in store.alerts()} == {
             (AlertState.RESOLVED, alert.regression.recovered_at)
         }
-        assert len(store.notifications(due=alert.resolved_at)) == len(alerts)
+        assert len(store.notifications(since=alert.resolved_at)) == len(alerts)
 
 
 def test_notification_is_known(store: Store, alert: Alert) -> None:
@@ -187,7 +188,7 @@ def test_notification_is_known(store: Store, alert: Alert) -> None:
     store.save_notification(sent)
     store.save_notification(tried)
     queued(store, unsent(alert), unsent(alert, "email"))
-    assert (tried,) == store.notifications(due=alert.firing_at)
+    assert (tried,) == store.notifications(since=alert.firing_at)
 
 
 def test_sent_stays_sent(store: Store, alert: Alert) -> None:
@@ -196,16 +197,59 @@ def test_sent_stays_sent(store: Store, alert: Alert) -> None:
     queued(store, unsent(alert))
     store.save_notification(replace(unsent(alert), attempt=2, sent_at=alert.firing_at))
     store.save_notification(replace(unsent(alert), attempt=1, failure="TimeoutError"))
-    assert store.notifications(due=alert.firing_at + 999 * MINUTE) == ()
+    assert store.notifications(since=alert.firing_at) == ()
 
 
-def test_notifications_due(store: Store, alert: Alert) -> None:
-    """A notification that is to wait is not due earlier."""
-    waiting = replace(unsent(alert), not_before=alert.firing_at + MINUTE)
-    store.save_alerts([alert])
-    queued(store, waiting)
-    assert store.notifications(due=alert.firing_at) == ()
-    assert (waiting,) == store.notifications(due=alert.firing_at + MINUTE)
+def test_notifications_that_nobody_wants(store: Store, alert: Alert) -> None:
+    """What was given up is wanted until its alert is over for a while; what is tried again, as long as it is."""
+    assert alert.resolved_at is not None
+    over = replace(alert, state=AlertState.RESOLVED)
+    store.save_alerts([over])
+    given_up = replace(unsent(alert), attempt=9, not_before=NEVER, failure="http_404", channel_digest="d")
+    waiting = replace(unsent(alert, "email"), attempt=1, not_before=alert.firing_at, failure="no answer")
+    queued(store, given_up, waiting)
+    assert {given_up, waiting} == set(store.notifications(since=alert.resolved_at))
+    assert (waiting,) == store.notifications(since=alert.resolved_at + MINUTE)
+
+
+def test_beginning_after_end(store: Store, alert: Alert) -> None:
+    """Whoever was sent the end of an incident is not sent its beginning any more."""
+    store.save_alerts([replace(alert, state=AlertState.RESOLVED)])
+    queued(store, unsent(alert), unsent(alert, "email"), unsent(alert, transition=AlertState.RESOLVED))
+    store.save_notification(replace(unsent(alert, transition=AlertState.RESOLVED), attempt=1, sent_at=alert.firing_at))
+    assert ["email"] == [n.channel for n in store.notifications(since=alert.pending_at)]
+
+
+def test_firing_messages(store: Store, alert: Alert) -> None:
+    """The firing messages of alerts that fire, whether they were sent or not; those of others are history."""
+    over = replace(alert, alert_id="a2", state=AlertState.RESOLVED)
+    store.save_alerts([alert, over])
+    queued(store, unsent(alert), unsent(alert, "email"), unsent(alert, "pager", AlertState.RESOLVED))
+    queued(store, unsent(over))
+    store.save_notification(replace(unsent(alert), attempt=1, sent_at=alert.firing_at))
+    assert {("a1", "slack"), ("a1", "email")} == store.firing_messages()
+
+
+def test_undelivered(store: Store, alert: Alert) -> None:
+    """A channel's messages are counted with the oldest; it is silent until it takes one that is no older."""
+    at = alert.pending_at
+    others = [replace(alert, alert_id=f"a{n}") for n in (2, 3)]
+    store.save_alerts([alert, *others])
+    failed = replace(unsent(alert), attempt=2, failure="http_413", not_before=at + MINUTE, waiting_since=at)
+    given_up = replace(unsent(others[0]), attempt=9, failure="down", not_before=NEVER, waiting_since=at - MINUTE)
+    queued(store, failed, unsent(alert, "email"))
+    queued(store, given_up)
+    queued(store, unsent(others[1]))
+    email = Undelivered(channel="email", waiting=1, given_up=0, oldest_at=at + MINUTE, failure="", is_silent=False)
+    slack = Undelivered(channel="slack", waiting=2, given_up=1, oldest_at=at - MINUTE, failure="down", is_silent=True)
+    assert (email, slack) == store.undelivered(since=at)
+    store.save_notification(replace(unsent(others[1]), attempt=1, sent_at=at - MINUTE / 2))
+    assert store.undelivered(since=at)[1] == replace(slack, waiting=1)
+    store.save_alerts([replace(alert, alert_id="a4")])
+    later = replace(unsent(replace(alert, alert_id="a4")), attempt=1)
+    queued(store, later)
+    store.save_notification(replace(later, sent_at=at))
+    assert store.undelivered(since=at)[1] == replace(slack, waiting=1, is_silent=False)
 
 
 def test_notifications_in_order(store: Store, alert: Alert) -> None:
@@ -219,7 +263,7 @@ def test_notifications_in_order(store: Store, alert: Alert) -> None:
     ]
     store.save_alerts([alert, at_once])
     queued(store, *caused)
-    assert tuple(reversed(caused)) == store.notifications(due=alert.firing_at)
+    assert tuple(reversed(caused)) == store.notifications(since=alert.firing_at)
 
 
 def test_alert_and_notification_together(store: Store, alert: Alert) -> None:

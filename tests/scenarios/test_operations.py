@@ -84,5 +84,6 @@ def test_every_documented_metric_exists() -> None:
         *(f"intake_{name}_total" for name in ("fragments", "refused", "failed")),
         *(f"tick_{name}" for name in ("duration_seconds", "rows_total", "failed_total", "skipped_total")),
         "plugin_failed_total",
+        *("notifications_undelivered", "notifications_undelivered_seconds"),
     }
     assert counted | always | set(COUNTERS) | set(BUDGET_GAUGES) | set(GAUGES) == set(documented())

@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 from json_schema import faults
+from webhook_receiver import SECRET, Receiver
 
 from monitor.channels.webhook import Config, build
 from monitor.errors import ConfigError, Permanent, Retryable
@@ -24,56 +21,7 @@ from monitor.plugins import load
 from monitor.settings.tree import plugin_config
 
 BEGAN = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
-SECRET = "hunter2"
 SCHEMA = Path(__file__).parents[3] / "docs" / "alert.schema.json"
-
-
-class Receiver(ThreadingHTTPServer):
-    """Keeps what it was sent and answers with `status`."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.status = 200
-        self.headers: dict[str, str] = {}
-        self.silent = threading.Event()
-        self.taken: list[tuple[str, dict[str, str], Any]] = []
-
-    @property
-    def url(self) -> str:
-        """Return an address with a secret in it."""
-        return f"http://127.0.0.1:{self.server_address[1]}/hook/{SECRET}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        server = self.server
-        assert isinstance(server, Receiver)
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        server.taken.append((self.path, dict(self.headers), body))
-        if server.status == 0:
-            server.silent.wait(10)
-            return
-        self.send_response(server.status)
-        for name, value in server.headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    """A listening receiver."""
-    with Receiver() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        yield server
-        server.silent.set()
-        server.shutdown()
-        thread.join()
 
 
 def alert(state: AlertState = AlertState.FIRING, *, recovered_at: datetime | None = None) -> Alert:

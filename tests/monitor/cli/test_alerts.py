@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 from json_schema import faults
 
 from monitor.cli.main import commands
-from monitor.model.trends import Alert, AlertState, Regression, Series
+from monitor.model.trends import NEVER, Alert, AlertState, Notification, Regression, Series
 from monitor.store.sql_store import open_store
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "alert.schema.json"
@@ -62,4 +63,26 @@ def test_lines_fit_the_published_schema(tmp_path: Path) -> None:
         ("resolved", "2026-05-04T21:00:00Z", "2026-05-04T22:00:00Z"),
         ("firing", None, None),
         ("pending", None, None),
+    ]
+
+
+def test_messages_that_were_not_delivered_are_named(tmp_path: Path) -> None:
+    """The last lines say which channel has not taken how many messages, since when and why."""
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    firing = alert(AlertState.FIRING, hour=0)
+    assert firing.firing_at is not None
+    queued = [
+        Notification(alert_id="firing", channel=name, transition=AlertState.FIRING, waiting_since=firing.firing_at)
+        for name in ("ops", "pager", "taken")
+    ]
+    with closing(open_store(url)) as store:
+        store.save_alerts([firing])
+        store.queue_notifications(queued)
+        store.save_notification(replace(queued[0], attempt=30, failure="http_404", not_before=NEVER))
+        store.save_notification(replace(queued[2], attempt=1, sent_at=firing.firing_at))
+    output = CliRunner().invoke(commands, ("alerts", "--store", url), standalone_mode=False).output
+    since = "1 message not delivered, the oldest since 4 May 2026 15:00 UTC"
+    assert output.splitlines()[-2:] == [
+        f"channel ops: {since} (http_404); given up until the channel's settings change",
+        f"channel pager: {since}; not tried yet",
     ]

@@ -137,6 +137,7 @@ def settings(folder: Path) -> Settings:
             "store": {"url": f"sqlite:///{folder / 'shop.db'}"},
             "collectors": [{"kind": "otlp_http", "port": 0}, {"kind": "otlp_grpc", "port": 0}],
             "web": {"port": 0},
+            "channels": [{"kind": "webhook", "url": "http://127.0.0.1:9"}],
         }
     )
 
@@ -185,7 +186,13 @@ def test_whole_monitor_exports_what_it_promises(tmp_path: Path) -> None:
             return await page(monitor.web, "/metrics")
 
     exported = asyncio.run(work())
-    for name in ("waiting", "received_total", "judge_cost_usd_total", "intake_pending_bytes"):
+    for name in (
+        "waiting",
+        "received_total",
+        "judge_cost_usd_total",
+        "intake_pending_bytes",
+        "notifications_undelivered",
+    ):
         assert f"\nrag_monitor_{name}" in exported
     types = re.findall(r"^# TYPE (\S+)", exported, re.MULTILINE)
     assert sorted(set(types)) == sorted(types)

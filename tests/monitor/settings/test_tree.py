@@ -69,6 +69,7 @@ def test_override_by_variable(tmp_path: Path) -> None:
         ("assemble: {quiet: 5}", "assemble.quiet"),
         ("assemble: {quiet: 20m}", "assemble.max_age"),
         ("judge: {kind: offline}", "judge.kind: 'offline' is called 'none' now"),
+        ("alert: {attempts: 8}", "alert: attempts is now retry_for, a time such as 1d"),
         ("- a", "expected a mapping"),
         ("store: {url: [", "not YAML"),
     ],

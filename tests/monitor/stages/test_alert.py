@@ -15,7 +15,7 @@ from typing import cast
 import pytest
 
 from monitor.errors import Permanent, Retryable, StoreUnavailable
-from monitor.model.trends import Alert, AlertState, Notification, Regression, Series
+from monitor.model.trends import NEVER, Alert, AlertState, Notification, Regression, Series
 from monitor.settings.tree import AlertSettings
 from monitor.stages import alert as stage
 from monitor.store.sql_store import SqlStore, open_store
@@ -75,17 +75,25 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
 
 
 def deliver(
-    store: SqlStore, *phones: Phone, now: datetime = NOW, settings: AlertSettings = SETTINGS
+    store: SqlStore, *phones: Phone, now: datetime = NOW, settings: AlertSettings = SETTINGS, digest: str = "d0"
 ) -> tuple[Notification, ...]:
     """Deliver to phones named 0, 1, ..."""
-    return asyncio.run(stage.deliver(store, {str(i): p for i, p in enumerate(phones)}, settings, now=now))
+    channels = {str(i): phone for i, phone in enumerate(phones)}
+    digests = dict.fromkeys(channels, digest)
+    return asyncio.run(stage.deliver(store, channels, settings, digests=digests, now=now))
 
 
 def move(
     store: SqlStore, *, now: datetime = NOW, channels: tuple[str, ...] = ("0",), settings: AlertSettings = SETTINGS
 ) -> int:
     """Run the stage's tick."""
-    return stage.tick(store, settings, channels=channels, now=now)
+    return stage.tick(store, settings, channels=channels, horizon=timedelta(days=7), now=now)
+
+
+def firing(store: SqlStore, *channels: str) -> None:
+    """Have an alert that fires since `NOW`, with its messages queued."""
+    store.save_alerts([pending()])
+    move(store, channels=channels)
 
 
 def only(store: SqlStore) -> Alert:
@@ -114,7 +122,7 @@ def test_a_hold_is_waited_for(store: SqlStore) -> None:
     store.save_alerts([recovered(pending(), NOW)])
     assert move(store, now=NOW + 31 * MINUTE, settings=settings) == 1
     assert only(store).state is AlertState.RESOLVED
-    assert store.notifications(due=stage.NEVER) == ()
+    assert store.notifications(since=NOW) == ()
 
 
 def test_a_recovery_is_sent_once(store: SqlStore) -> None:
@@ -185,7 +193,7 @@ def test_a_failed_message_is_tried_again_later_and_later(store: SqlStore) -> Non
     for _ in range(4):
         (failed,) = deliver(store, phone, now=now)
         assert failed.not_before is not None
-        assert failed.failure == "Retryable"
+        assert failed.failure == "busy"
         assert deliver(store, phone, now=failed.not_before - timedelta(seconds=1)) == ()
         pauses.append(failed.not_before - now)
         now = failed.not_before
@@ -210,39 +218,138 @@ def test_no_pause_is_longer_than_an_hour(store: SqlStore, pause: timedelta) -> N
     assert phone.sent == [("a1", "firing")]
 
 
-def test_a_hundred_attempts(store: SqlStore) -> None:
-    """However many attempts are allowed, each comes within an hour of the last, and the last one is the end."""
+def attempts(
+    store: SqlStore, phone: Phone, *, now: datetime, settings: AlertSettings = SETTINGS, digest: str = "d0"
+) -> list[datetime]:
+    """Deliver whenever it is due, until the message is given up; return the times of all attempts."""
+    times = [now]
+    while True:
+        (failed,) = deliver(store, phone, now=times[-1], settings=settings, digest=digest)
+        assert failed.not_before is not None
+        if failed.not_before == NEVER:
+            return times
+        assert failed.not_before - times[-1] <= timedelta(hours=1)
+        times.append(failed.not_before)
+
+
+@pytest.mark.parametrize("days", [1, 7])
+def test_a_message_is_tried_for_a_day_or_for_as_long_as_the_settings_say(store: SqlStore, days: int) -> None:
+    """Each attempt comes within an hour of the last; the last one is as late as it can be, then it is given up."""
     phone = Phone()
     phone.failure = Retryable("down")
-    settings = AlertSettings(attempts=100)
-    store.save_alerts([pending()])
-    move(store, settings=settings)
-    now = NOW
-    for _ in range(99):
-        (failed,) = deliver(store, phone, now=now, settings=settings)
-        assert failed.not_before is not None
-        assert failed.not_before - now <= timedelta(hours=1)
-        now = failed.not_before
-    (given_up,) = deliver(store, phone, now=now, settings=settings)
-    assert (phone.refused, given_up.not_before) == (100, stage.NEVER)
+    settings = AlertSettings(retry_for=timedelta(days=days))
+    firing(store, "0")
+    first = NOW + timedelta(days=3)
+    times = attempts(store, phone, now=first, settings=settings)
+    assert timedelta(hours=days * 24 - 1) <= times[-1] - first <= timedelta(days=days)
+    phone.failure = None
+    assert deliver(store, phone, now=times[-1] + timedelta(days=30), settings=settings) == ()
 
 
-def test_a_channel_that_refuses_or_fails_too_often_is_given_up(
-    store: SqlStore, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A permanent failure at once, another after the allowed attempts; both are logged and never tried again."""
-    wrong, down = Phone(), Phone()
-    wrong.failure = Permanent("no such room", reason="http_404")
+def test_a_refusal_is_shown_at_once_and_tried_again_slowly(store: SqlStore, caplog: pytest.LogCaptureFixture) -> None:
+    """A person may mend the other side: a day of 404 costs some thirty attempts, and the next one may succeed."""
+    phone = Phone()
+    phone.failure = Permanent("no such room", reason="http_404")
+    firing(store, "0")
+    (refused,) = deliver(store, phone)
+    assert (refused.failure, refused.not_before) == ("http_404", NOW + timedelta(minutes=15))
+    assert [r.levelno for r in caplog.records] == [logging.ERROR]
+    (shown,) = store.undelivered(since=NOW)
+    assert (shown.channel, shown.waiting, shown.failure, shown.is_silent) == ("0", 1, "http_404", True)
+    phone.failure = None
+    deliver(store, phone, now=NOW + timedelta(minutes=15))
+    assert phone.sent == [("a1", "firing")]
+    assert store.undelivered(since=NOW) == ()
+
+
+def test_other_settings_of_a_channel_send_what_was_given_up(store: SqlStore) -> None:
+    """The URL was wrong for days; with the right one people hear of what still fires, and not twice."""
+    phone = Phone()
+    phone.failure = Permanent("no such room", reason="http_404")
+    firing(store, "0")
+    times = attempts(store, phone, now=NOW)
+    assert 20 < len(times) < 40
+    later = NOW + timedelta(days=5)
+    assert deliver(store, phone, now=later) == ()
+    (shown,) = store.undelivered(since=later)
+    assert (shown.given_up, shown.is_silent) == (1, True)
+    assert len(attempts(store, phone, now=later, digest="as wrong")) == len(times)
+    phone.failure = None
+    for days in (2, 3):
+        deliver(store, phone, now=later + timedelta(days=days), digest="right")
+    assert phone.sent == [("a1", "firing")]
+
+
+def test_other_settings_do_not_send_what_is_long_over(store: SqlStore) -> None:
+    """An incident that ended days ago, of which a broken channel never heard, is history."""
+    phone = Phone()
+    phone.failure = Permanent("no such room", reason="http_404")
+    firing(store, "0")
+    attempts(store, phone, now=NOW)
+    store.save_alerts([recovered(only(store), NOW)])
+    move(store, now=NOW + timedelta(days=2))
+    attempts(store, phone, now=NOW + timedelta(days=2))
+    phone.failure = None
+    assert deliver(store, phone, now=NOW + timedelta(days=4), digest="other") == ()
+    assert store.undelivered(since=NOW + timedelta(days=3)) == ()
+
+
+def test_a_channel_that_is_new_hears_what_is_firing(store: SqlStore) -> None:
+    """Added while an incident goes on, it hears of its beginning and of its end; the others hear nothing twice."""
+    old, new = Phone(), Phone()
+    firing(store, "0")
+    deliver(store, old)
+    day = NOW + timedelta(days=1)
+    assert move(store, now=day, channels=("0", "1")) == 0
+    deliver(store, old, new, now=day)
+    store.save_alerts([recovered(only(store), day)])
+    move(store, now=day + MINUTE, channels=("0", "1"))
+    deliver(store, old, new, now=day + MINUTE)
+    assert old.sent == new.sent == [("a1", "firing"), ("a1", "resolved")]
+
+
+def test_a_channel_that_is_new_hears_of_no_end_and_of_nothing_old(store: SqlStore) -> None:
+    """What is over by now, or began to fire longer ago than detection looks back, is no news to a new channel."""
+    new = Phone()
+    firing(store)
+    assert move(store, now=NOW + timedelta(days=8), channels=("0",)) == 0
+    store.save_alerts([recovered(only(store), NOW)])
+    assert move(store, now=NOW + timedelta(days=8), channels=("0",)) == 1
+    assert deliver(store, new, now=NOW + timedelta(days=8)) == ()
+
+
+def test_what_a_channel_refuses_keeps_nothing_else_back(store: SqlStore) -> None:
+    """A message refused for its size or form waits alone: other alerts pass, and the end of its own incident does."""
+
+    class Picky(Phone):
+        async def send(self, alert: Alert) -> None:
+            if (alert.alert_id, alert.state) == ("a1", AlertState.FIRING):
+                raise Permanent("too large", reason="http_413")
+            await super().send(alert)
+
+    phone = Picky()
+    store.save_alerts([pending(), pending("a2", at=NOW + MINUTE)])
+    move(store, now=NOW + MINUTE)
+    deliver(store, phone, now=NOW + MINUTE)
+    assert phone.sent == [("a2", "firing")]
+    (shown,) = store.undelivered(since=NOW)
+    assert (shown.waiting, shown.failure, shown.is_silent) == (1, "http_413", False)
+    store.save_alerts([recovered(a, NOW) for a in store.alerts() if a.alert_id == "a1"])
+    move(store, now=NOW + 2 * MINUTE)
+    deliver(store, phone, now=NOW + 20 * MINUTE)
+    assert phone.sent == [("a2", "firing"), ("a1", "resolved")]
+    assert store.undelivered(since=NOW) == ()
+
+
+def test_a_message_that_is_given_up_is_logged_as_lost(store: SqlStore, caplog: pytest.LogCaptureFixture) -> None:
+    """One error, once, without what a foreign error says."""
+    down = Phone()
     down.failure = OSError("secret-host unreachable")
-    settings = AlertSettings(attempts=3)
-    store.save_alerts([pending()])
-    move(store, channels=("0", "1"), settings=settings)
-    for hours in range(6):
-        deliver(store, wrong, down, now=NOW + timedelta(hours=hours), settings=settings)
-    assert (wrong.refused, down.refused) == (1, 3)
-    assert store.notifications(due=NOW + timedelta(days=1000)) == ()
-    assert len([r for r in caplog.records if r.levelno == logging.ERROR]) == 2
+    firing(store, "0")
+    attempts(store, down, now=NOW)
+    assert len([r for r in caplog.records if r.levelno == logging.ERROR]) == 1
     assert "secret-host" not in caplog.text
+    assert [n.failure for n in store.notifications(since=NOW)] == ["OSError"]
 
 
 class Ringing(Phone):
@@ -279,7 +386,7 @@ def test_a_channel_in_trouble_keeps_no_other_from_telling(store: SqlStore, failu
     phone = Ringing(failed)
     store.save_alerts([pending()])
     move(store, channels=("0", "1"))
-    recorded = asyncio.run(stage.deliver(store, {"0": Broken(), "1": phone}, SETTINGS, now=NOW))
+    recorded = asyncio.run(stage.deliver(store, {"0": Broken(), "1": phone}, SETTINGS, digests={}, now=NOW))
     assert {n.channel: (n.sent_at, n.not_before) for n in recorded} == {
         "0": (None, NOW + timedelta(seconds=15)),
         "1": (NOW, None),
@@ -309,7 +416,7 @@ def test_what_cannot_be_recorded_keeps_no_other_from_telling(tmp_path: Path) -> 
     with pytest.raises(StoreUnavailable):
         deliver(store, refused, slow)
     assert (refused.sent, slow.sent) == ([("a1", "firing")],) * 2
-    assert [n.channel for n in store.notifications(due=NOW)] == ["0"]
+    assert [n.channel for n in store.notifications(since=NOW)] == ["0"]
     store.close()
 
 
@@ -329,11 +436,17 @@ def test_resolved_never_overtakes_firing(store: SqlStore) -> None:
 
 
 def test_a_channel_that_is_gone_from_the_settings_is_given_up(store: SqlStore) -> None:
-    """What waits for a channel that was taken away waits no longer."""
-    store.save_alerts([pending()])
-    move(store, channels=("pager",))
-    (failed,) = deliver(store)
-    assert (failed.failure, failed.not_before) == ("no_channel", stage.NEVER)
+    """What waits for a channel that was taken away waits no longer; when it is there again, it hears."""
+    phone = Phone()
+    firing(store, "0")
+    phone.failure = Retryable("down")
+    deliver(store, phone)
+    (failed,) = deliver(store, now=NOW + MINUTE)
+    assert (failed.failure, failed.not_before) == ("the settings name no such channel", NEVER)
+    assert deliver(store, now=NOW + 2 * MINUTE) == ()
+    phone.failure = None
+    deliver(store, phone, now=NOW + 3 * MINUTE)
+    assert phone.sent == [("a1", "firing")]
 
 
 def test_a_message_taken_but_not_recorded_is_sent_again(store: SqlStore) -> None:
@@ -348,7 +461,7 @@ def test_a_message_taken_but_not_recorded_is_sent_again(store: SqlStore) -> None
                 await asyncio.Event().wait()
 
     async def end_when_taken() -> None:
-        delivering = asyncio.create_task(stage.deliver(store, {"0": Last()}, SETTINGS, now=NOW))
+        delivering = asyncio.create_task(stage.deliver(store, {"0": Last()}, SETTINGS, digests={}, now=NOW))
         await taken.wait()
         delivering.cancel()
         await delivering
@@ -358,6 +471,6 @@ def test_a_message_taken_but_not_recorded_is_sent_again(store: SqlStore) -> None
     move(store)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(end_when_taken())
-    asyncio.run(stage.deliver(store, {"0": Last()}, SETTINGS, now=NOW))
-    asyncio.run(stage.deliver(store, {"0": Last()}, SETTINGS, now=NOW))
+    asyncio.run(stage.deliver(store, {"0": Last()}, SETTINGS, digests={}, now=NOW))
+    asyncio.run(stage.deliver(store, {"0": Last()}, SETTINGS, digests={}, now=NOW))
     assert sent == ["a1", "a1"]

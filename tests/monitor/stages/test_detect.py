@@ -128,7 +128,7 @@ def test_hour_by_hour_through_two_incidents(rig: Rig) -> None:
         rig.put([window])
         rig.tick(hour)
         now = START + hour * HOUR + LATENESS
-        alert_stage.tick(rig.store, AlertSettings(), channels=(), now=now)
+        alert_stage.tick(rig.store, AlertSettings(), channels=(), horizon=LATENESS, now=now)
         for alert in rig.alerts():
             if known.get(alert.alert_id) is not alert.state:
                 known[alert.alert_id] = alert.state
@@ -237,10 +237,10 @@ def test_an_agent_that_was_down_tells_what_goes_on_and_keeps_quiet_about_what_is
     rig.put(hours(100) + hours(10, first=100, rate=0.3))
     rig.put(hours(72, series=gone) + hours(6, first=72, rate=0.4, series=gone) + hours(32, first=78, series=gone))
     rig.tick(110)
-    alert_stage.tick(rig.store, AlertSettings(), channels=("ops",), now=START + 111 * HOUR)
+    alert_stage.tick(rig.store, AlertSettings(), channels=("ops",), horizon=LATENESS, now=START + 111 * HOUR)
     states = {a.regression.series.metric: (a.state, a.firing_at is not None) for a in rig.alerts()}
     assert states == {"groundedness": (AlertState.FIRING, True), "relevance": (AlertState.RESOLVED, False)}
-    assert [n.alert_id for n in rig.store.notifications(due=alert_stage.NEVER)] == [
+    assert [n.alert_id for n in rig.store.notifications(since=START)] == [
         a.alert_id for a in rig.alerts() if a.state is AlertState.FIRING
     ]
 
@@ -255,11 +255,11 @@ def test_a_restart_between_any_two_steps_neither_repeats_nor_forgets(tmp_path: P
         rig.put([w for w in windows if w.start < START + looked_at * HOUR and w.start not in have])
         rig.tick(looked_at)
         now = START + looked_at * HOUR + LATENESS
-        alert_stage.tick(rig.store, AlertSettings(), channels=("ops",), now=now)
+        alert_stage.tick(rig.store, AlertSettings(), channels=("ops",), horizon=LATENESS, now=now)
         rig.close()
     rig = Rig(url)
     (alert,) = rig.alerts()
-    transitions = [n.transition for n in rig.store.notifications(due=alert_stage.NEVER)]
+    transitions = [n.transition for n in rig.store.notifications(since=START)]
     rig.close()
     assert transitions == [AlertState.FIRING, AlertState.RESOLVED]
     assert alert.regression.recovered_at is not None
