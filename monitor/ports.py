@@ -128,6 +128,10 @@ class Judge(Protocol):
     def name(self) -> str:
         """Endpoint kind and model as configured; part of every rubric id."""
 
+    @property
+    def max_prompt_tokens(self) -> int | None:
+        """About how many tokens a prompt may have; None when only the endpoint knows."""
+
     async def ask(self, request: ChatRequest) -> Reply:
         """Return the model's reply, complete or marked by `finish_reason` or `refusal` as not.
 

@@ -1,7 +1,8 @@
 """One conversation with a judge about a turn: ask, and where the reply is no verdict ask again in a way that may help.
 
 An unreadable reply is asked for again with what was wrong about it; a cut-off one with three times the room; a prompt
-too long for the model with half of the documents' text. Each happens once, so it takes at most `MOST_CALLS` calls.
+too long for the model with half of the documents' text, whether the endpoint says so or silently cuts it. Each happens
+once, so it takes at most `MOST_CALLS` calls.
 """
 
 from __future__ import annotations
@@ -58,21 +59,26 @@ async def converse(metrics: Sequence[Metric], turn: Turn, judge: Judge) -> tuple
     messages = lead.messages(turn)
     if not messages:
         return _answers([metric.read(turn, None) for metric in metrics], (), ())
+    shown = _fitted(turn, messages, judge.max_prompt_tokens)
+    if shown is not turn:
+        messages = lead.messages(shown)
     request = ChatRequest(messages=messages, schema=lead.schema, max_output_tokens=lead.max_output_tokens)
     replies: list[Reply] = []
     readings = _Readings(metrics)
-    shown = turn
-    repaired = False
+    repaired = halved = False
     while True:
         try:
             reply = await judge.ask(request)
+            replies.append(reply)
+            if reply.prompt_cut:
+                raise _cut(judge)
         except Rejected as error:
-            if error.reason == "context_length" and shown is turn and (shorter := _shortened(turn, messages)):
+            if error.reason == "context_length" and not halved and (shorter := _halved(shown, messages)):
+                halved = True
                 shown, request = shorter, replace(request, messages=lead.messages(shorter))
                 continue
             readings.give_up(_reason(error), str(error))
             return _answers(readings.results, messages, replies, details=readings.details, severities=error.severities)
-        replies.append(reply)
         readings.read(shown, reply)
         if readings.problems and not repaired:
             repaired = True
@@ -84,7 +90,7 @@ async def converse(metrics: Sequence[Metric], turn: Turn, judge: Judge) -> tuple
         flags = injection.flags(turn) | ({CONTEXT_TRUNCATED} if shown is not turn else set())
         return _answers(
             [_marked(result, flags) for result in readings.results],
-            messages if shown is turn else request.messages,
+            request.messages if halved else messages,
             replies,
             details=readings.details,
             severities=reply.severities if Reason.CONTENT_FILTER in readings.results else {},
@@ -110,6 +116,8 @@ async def verify(metric: ClaimMetric, turn: Turn, judge: Judge) -> Answer:
     outcomes = await concurrently(map(ask, questions), at_once=_QUESTIONS_AT_ONCE)
     replies = [outcome for outcome in outcomes if isinstance(outcome, Reply)]
     rejected = next((outcome for outcome in outcomes if isinstance(outcome, Rejected)), None)
+    if rejected is None and any(reply.prompt_cut for reply in replies):
+        rejected = _cut(judge)
     result, detail = _concluded(metric, questions, replies, rejected)
     messages = [message for question in questions for message in question.messages]
     (answer,) = _answers(
@@ -188,16 +196,37 @@ def joined(kept: Answer, *answers: Answer) -> Answer:
     )
 
 
-def _shortened(turn: Turn, messages: Sequence[ChatMessage]) -> Turn | None:
-    """Return the turn with half of the documents' text that `messages` showed, or None when it showed none.
+def _cut(judge: Judge) -> Rejected:
+    return Rejected(f"{judge.name} cut the prompt without saying so", reason="context_length")
+
+
+def _fitted(turn: Turn, messages: Sequence[ChatMessage], limit: int | None) -> Turn:
+    """Return the turn with as much less of the documents' text as `messages` are longer than `limit` tokens."""
+    excess = sum(tokens(message.content) for message in messages) - limit if limit is not None else 0
+    if excess <= 0:
+        return turn
+    return _with_documents(turn, max(_shown_tokens(turn, messages) - excess, 0)) or turn
+
+
+def _halved(turn: Turn, messages: Sequence[ChatMessage]) -> Turn | None:
+    """Return the turn with half of the documents' text that `messages` showed, or None when it showed none."""
+    return _with_documents(turn, _shown_tokens(turn, messages) // 2)
+
+
+def _shown_tokens(turn: Turn, messages: Sequence[ChatMessage]) -> int:
+    documents = sum(tokens(citation.content or "") for citation in turn.citations or ())
+    return min(documents, tokens(messages[-1].content))
+
+
+def _with_documents(turn: Turn, budget: int) -> Turn | None:
+    """Return the turn with its documents cut to `budget` tokens together, or None when they are no longer than that.
 
     The answer is never cut: a verdict on half an answer would be no verdict on the turn.
     """
     citations = turn.citations or ()
-    whole = [citation.content or "" for citation in citations]
-    shown = min(sum(map(tokens, whole)), tokens(messages[-1].content))
-    fitted = fit(whole, shown // 2)
-    if fitted == tuple(whole):
+    whole = tuple(citation.content or "" for citation in citations)
+    fitted = fit(whole, budget)
+    if fitted == whole:
         return None
     return replace(turn, citations=tuple(replace(c, content=text) for c, text in zip(citations, fitted, strict=True)))
 

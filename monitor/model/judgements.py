@@ -280,6 +280,8 @@ class Reply:
     """What the endpoint's own content filter found, by risk, 0-7; empty when it says nothing."""
     alternatives: tuple[tuple[str, float], ...] = ()
     """Tokens that the reply could have begun with, and the logarithms of their probabilities; () when not told."""
+    prompt_cut: bool = False
+    """Whether the model saw only a part of the prompt, by the tokens it counted, so that the reply is worth nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -219,6 +219,7 @@ def build_endpoint(settings: EndpointSettings, where: str) -> OpenAIJudge:
         timeout=settings.timeout,
         api_version=settings.api_version,
         prices=build_prices(settings),
+        max_prompt_tokens=settings.max_prompt_tokens,
     )
 
 

@@ -201,6 +201,9 @@ class EndpointSettings(Section):
     """What one process may send; null for no limit of ours. The endpoint's own 429s are obeyed in any case."""
     tokens_per_minute: int | None = Field(default=None, gt=0)
     """Of prompts and replies together, likewise."""
+    max_prompt_tokens: int | None = Field(default=None, gt=0)
+    """About what the model takes of a prompt: documents are cut to fit, and the verdict is flagged `context_truncated`.
+    Null: they are cut to half when the endpoint says that a prompt is too long, or silently cuts it."""
     prices: Mapping[str, PriceSettings] = {}
     """By model as it is configured or as the endpoint names it, above the list prices that are known; a model without a
     price costs nothing."""

@@ -1,7 +1,8 @@
-"""What an endpoint takes of a chat completion request, learnt from its own refusals.
+"""What an endpoint takes of a chat completion request, learnt from its own refusals and replies.
 
 OpenAI's reasoning models want `max_completion_tokens` and no temperature; older servers know only `max_tokens`; many
-know no `json_schema`. A refusal names the parameter; what it names is given up, once, and remembered.
+know no `json_schema`. A refusal names the parameter; what it names is given up, once, and remembered. Others take the
+schema and no notice of it: their replies tell.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Capabilities:
     """What is sent to one endpoint and model."""
 
     format: Format = "json_schema"
+    ignores_format: bool = False
+    """Whether a reply had not the form that was asked for: from then on the schema stands in the messages as well."""
     tokens: TokensParameter | None = "max_tokens"
     temperature: bool = True
     seed: bool = True
@@ -42,6 +45,11 @@ class Capabilities:
     """True: ask for none, since a reply was nothing but reasoning; False: the endpoint refuses to be asked."""
     alternatives: int = 20
     """How many alternatives of the first token to ask for; 0 for none."""
+
+    @property
+    def in_words(self) -> bool:
+        """Whether the schema is to be put into words."""
+        return self.format != "json_schema" or self.ignores_format
 
     def without(self, parameter: str | None, message: str) -> Capabilities | None:  # noqa: PLR0911 -- one a parameter
         """Return what is left after a refusal of `parameter`, or of what `message` names first.
@@ -77,6 +85,22 @@ def schema_in_words(schema: Mapping[str, object]) -> str:
         "Return only one JSON object, without code fences or any other text, that fits this JSON schema:\n"
         f"{json.dumps(schema.get('schema'), ensure_ascii=False)}"
     )
+
+
+def has_form(text: str, schema: Mapping[str, object]) -> bool:
+    """Return whether a reply holds an object with the keys of `schema`, as one that keeps to `response_format` does.
+
+    >>> schema = {"schema": {"required": ["score"]}}
+    >>> has_form('{"score": 9}', schema), has_form("Score: 9", schema), has_form('{"grade": 9}', schema)
+    (True, False, False)
+    """
+    try:
+        tree, _ = json.JSONDecoder().raw_decode(text, max(text.rfind("\n{"), text.find("{"), 0))
+    except (ValueError, RecursionError):
+        return False
+    root = schema.get("schema")
+    required = root.get("required") if isinstance(root, dict) else None
+    return isinstance(tree, dict) and set(required or ()) <= tree.keys()
 
 
 def _named(message: str) -> str:

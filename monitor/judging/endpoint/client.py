@@ -8,7 +8,6 @@ connection for every request. Errors are translated here and carry no text of ou
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,42 +19,21 @@ import httpx2
 import openai
 from openai import AsyncAzureOpenAI, AsyncOpenAI
 
-from monitor.errors import MonitorError, RateLimited, Rejected, Retryable, TimedOut, Unusable
-from monitor.judging.endpoint.capabilities import REASONING_HEADROOM, Capabilities, schema_in_words
-from monitor.judging.endpoint.completion import read
+from monitor.errors import MonitorError, Rejected, Retryable, TimedOut
+from monitor.judging.endpoint import refusal
+from monitor.judging.endpoint.capabilities import REASONING_HEADROOM, Capabilities, has_form, schema_in_words
+from monitor.judging.endpoint.completion import Completion, read
 from monitor.judging.endpoint.connection import BROKEN, connections, failure
-from monitor.judging.endpoint.content_filter import severities
 from monitor.judging.endpoint.prices import KNOWN, Price, price_of
+from monitor.judging.endpoint.usage import is_cut
 from monitor.model.judgements import ChatMessage, ChatRequest, Reply
 from monitor.model.own_calls import HEADER, HEADER_VALUE
-from monitor.retry import retry_after
 
 _SEED = 7
 _FREE = Price(0.0, 0.0)
 _OPENAI = "https://api.openai.com/v1"
 # A gateway that is watched by us shows the call to us again, and it must not be judged in its turn.
 _HEADERS = {HEADER: HEADER_VALUE}
-# A probe every ten minutes harms no endpoint, whatever it asks for.
-_LONGEST_PAUSE = timedelta(minutes=10)
-_MESSAGE_START = 150
-_CONTENT_FILTER_CODES = frozenset({"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
-_CONTEXT_LENGTH_CODES = frozenset({"context_length_exceeded", "string_above_max_length"})
-_UNUSABLE_STATUSES = frozenset({401, 402, 403, 404, 405, 410})
-# Sent with 400 or 429 by some; neither another turn nor another minute changes them.
-_UNUSABLE_CODES = frozenset(
-    {
-        "invalid_api_key",
-        "invalid_authentication",
-        "model_not_found",
-        "DeploymentNotFound",
-        "insufficient_quota",
-        "billing_hard_limit_reached",
-        "billing_not_active",
-        "account_deactivated",
-    }
-)
-_WRONG_KEY = re.compile(r"api key not valid|(?:invalid|incorrect) api key")
-_TOO_LONG = ("context length", "context window", "maximum context", "prompt is too long", "too many tokens")
 # An upper bound on learning: four parameters, two weaker formats, two fewer alternatives, the limit by two names.
 _MOST_REFUSALS = 10
 
@@ -72,17 +50,20 @@ class OpenAIJudge:
         timeout: timedelta,
         api_version: str | None = None,
         prices: Mapping[str, Price] = KNOWN,
+        max_prompt_tokens: int | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Prepare without connecting; `base_url` None is OpenAI's own.
 
         With `api_version` it is the address of an Azure OpenAI resource and `model` the name of a deployment there.
-        `prices` are looked up by the model that answered, then by `model`; without one a reply costs nothing. `now` is
-        only for a Retry-After that names a date.
+        `prices` are looked up by the model that answered, then by `model`; without one a reply costs nothing.
+        `max_prompt_tokens` is only told to callers. `now` is only for a Retry-After that names a date.
         """
         self._model = model
         self._timeout = timeout
         self._prices = prices
+        self.max_prompt_tokens = max_prompt_tokens
+        """About how many tokens a prompt may have; None when only the endpoint knows."""
         self._now = now
         self._capabilities = Capabilities()
         http = connections(base_url or _OPENAI)
@@ -145,7 +126,7 @@ class OpenAIJudge:
                 body = await self._negotiate(request)
         except TimeoutError:
             raise TimedOut(f"asking {self.name}: no reply within {self._timeout.total_seconds():g} s") from None
-        return self._reply(body, timedelta(seconds=time.monotonic() - started))
+        return self._reply(request, body, timedelta(seconds=time.monotonic() - started))
 
     async def _negotiate(self, request: ChatRequest) -> bytes:
         """Return the body of the completion, each part that the endpoint refuses left out of the request."""
@@ -154,11 +135,12 @@ class OpenAIJudge:
             try:
                 return await self._complete(request, capabilities)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                if _filtered(error) or _too_long(error):
+                said = refusal.read(error)
+                if said.is_filtered or said.is_too_long:
                     raise self._translated(error) from None
                 # Calls sent side by side are refused side by side; the second only tries what the first has learnt.
                 if self._capabilities == capabilities:
-                    reduced = capabilities.without(error.param, _message(error))
+                    reduced = capabilities.without(said.parameter, said.message)
                     if reduced is None:
                         raise self._translated(error) from None
                     self._capabilities = reduced
@@ -170,7 +152,7 @@ class OpenAIJudge:
         schema = request.schema
         body: dict[str, object] = {
             "model": self._model,
-            "messages": _messages(request.messages, schema if capabilities.format != "json_schema" else None),
+            "messages": _messages(request.messages, schema if capabilities.in_words else None),
         }
         if schema is not None and capabilities.format != "text":
             body["response_format"] = _response_format(capabilities, schema)
@@ -189,12 +171,11 @@ class OpenAIJudge:
         response = await self._client.post("/chat/completions", cast_to=httpx2.Response, body=body)
         return response.content
 
-    def _reply(self, body: bytes, latency: timedelta) -> Reply:
+    def _reply(self, request: ChatRequest, body: bytes, latency: timedelta) -> Reply:
         completion = read(body)
         if completion is None:
             raise Retryable(f"asking {self.name}: HTTP 200 without a chat completion")
-        if completion.reasoned and not completion.text.strip() and self._capabilities.reasoning_effort is None:
-            self._capabilities = replace(self._capabilities, reasoning_effort=True)
+        self._learn(request, completion)
         price = price_of(self._prices, completion.model, self._model) or _FREE
         return Reply(
             text=completion.text,
@@ -213,29 +194,23 @@ class OpenAIJudge:
             fingerprint=completion.fingerprint,
             severities=completion.severities,
             alternatives=completion.alternatives,
+            prompt_cut=is_cut(request.messages, completion.input_tokens),
         )
+
+    def _learn(self, request: ChatRequest, completion: Completion) -> None:
+        """Remember what an endpoint makes of requests that it does not refuse."""
+        if completion.reasoned and not completion.text.strip() and self._capabilities.reasoning_effort is None:
+            self._capabilities = replace(self._capabilities, reasoning_effort=True)
+        ended = completion.finish_reason not in {"length", "content_filter"} and not completion.refusal
+        if ended and request.schema and completion.text.strip() and not has_form(completion.text, request.schema):
+            self._capabilities = replace(self._capabilities, ignores_format=True)
 
     def _translated(self, error: Exception) -> MonitorError:
         what = f"asking {self.name}"
         if isinstance(error, openai.APIStatusError):
-            return self._of_status(error, f"{what}: HTTP {error.status_code}")
+            return refusal.translated(error, what, self._now())
         # Over aiohttp a refused connection looks like one that timed out; only the deadline in `ask` is a time-out.
         return failure(error, what)
-
-    def _of_status(self, error: openai.APIStatusError, what: str) -> MonitorError:
-        if _filtered(error):
-            return Rejected(f"{what}, content filter", reason="content_filter", severities=_severities(error))
-        if _too_long(error):
-            return Rejected(f"{what}, the prompt is too long for the model", reason="context_length")
-        pause = retry_after(error.response.headers, self._now(), longest=_LONGEST_PAUSE)
-        if error.status_code in _UNUSABLE_STATUSES or error.code in _UNUSABLE_CODES or _WRONG_KEY.search(_start(error)):
-            code = error.code if error.code in _UNUSABLE_CODES else None
-            return Unusable(f"{what}, {code}" if code else what, retry_after=pause)
-        if error.status_code == 429:  # noqa: PLR2004
-            return RateLimited(what, retry_after=pause)
-        if error.status_code >= 500 or error.status_code in {408, 409, 425}:  # noqa: PLR2004
-            return Retryable(what, retry_after=pause)
-        return Rejected(what, reason="rejected")
 
 
 def _messages(messages: Sequence[ChatMessage], schema: Mapping[str, object] | None) -> list[dict[str, str]]:
@@ -253,39 +228,3 @@ def _response_format(capabilities: Capabilities, schema: Mapping[str, object]) -
         "type": "json_schema",
         "json_schema": {"name": schema["name"], "strict": True, "schema": schema["schema"]},
     }
-
-
-def _filtered(error: openai.APIStatusError) -> bool:
-    """Return whether a content filter refused the request.
-
-    Azure says so again inside, in `innererror.code`; OpenRouter answers 403 with the flagged input in `metadata`.
-    """
-    codes = {error.code, _inside(error, "innererror").get("code")}
-    flagged = "flagged_input" in _inside(error, "metadata")
-    return error.status_code in {400, 403, 422} and (flagged or bool(codes & _CONTENT_FILTER_CODES))
-
-
-def _severities(error: openai.APIStatusError) -> Mapping[str, int]:
-    inner = _inside(error, "innererror")
-    return severities(inner.get("content_filter_result") or inner.get("content_filter_results"))
-
-
-def _inside(error: openai.APIStatusError, name: str) -> Mapping[str, object]:
-    inner = error.body.get(name) if isinstance(error.body, dict) else None
-    return inner if isinstance(inner, dict) else {}
-
-
-def _too_long(error: openai.APIStatusError) -> bool:
-    if error.code in _CONTEXT_LENGTH_CODES or error.status_code == 413:  # noqa: PLR2004
-        return True
-    return error.status_code in {400, 422} and any(words in _message(error).lower() for words in _TOO_LONG)
-
-
-def _start(error: openai.APIStatusError) -> str:
-    """Return where an endpoint that answers 400 to a wrong key says so; further on it may quote the prompt."""
-    return _message(error)[:_MESSAGE_START].lower() if error.status_code == 400 else ""  # noqa: PLR2004 -- as above
-
-
-def _message(error: openai.APIStatusError) -> str:
-    """Return the endpoint's own words, only ever to be searched: they may quote the prompt."""
-    return error.message

@@ -45,7 +45,7 @@ def read(body: bytes) -> Completion | None:
         return None
     usage = _mapping(root.get("usage"))
     return Completion(
-        text=_content(message.get("content")),
+        text=_content(message.get("content")) or _called(message),
         finish_reason=_text(choice.get("finish_reason")) or "stop",
         refusal=_text(message.get("refusal")) or None,
         reasoned=bool(message.get("reasoning") or message.get("reasoning_content")),
@@ -77,6 +77,16 @@ def _content(content: Json) -> str:
         parts = [_mapping(part) for part in content]
         return "".join(_text(part.get("text")) for part in parts if part.get("type", "text") in {"text", "output_text"})
     return _text(content)
+
+
+def _called(message: dict[str, Json]) -> str:
+    """Return the arguments of what the model calls instead of answering: some put a schema to it as a tool."""
+    listed = message.get("tool_calls")
+    calls = [_mapping(_mapping(call).get("function")) for call in (listed if isinstance(listed, list) else [])]
+    arguments = [call.get("arguments") for call in [*calls, _mapping(message.get("function_call"))]]
+    return "\n".join(
+        json.dumps(each, ensure_ascii=False) if isinstance(each, dict) else _text(each) for each in arguments if each
+    )
 
 
 def _alternatives(logprobs: Json) -> tuple[tuple[str, float], ...]:

@@ -69,6 +69,11 @@ class PacedJudge:
         return self._judge.model
 
     @property
+    def max_prompt_tokens(self) -> int | None:
+        """The judge's own."""
+        return self._judge.max_prompt_tokens
+
+    @property
     def versions(self) -> tuple[JudgeVersion, ...]:
         """Which models gave replies, in the order in which each was first met, up to a hundred of them."""
         return tuple(self._versions)

@@ -8,6 +8,7 @@ never quote a string from the reply.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
@@ -20,6 +21,8 @@ _KEYWORDS = frozenset(
 )
 _TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
 _LARGEST_SHOWN = 10**6
+# Nothing else can be meant by it where the schema has a number; words, ranges and "4/5" are still no numbers.
+_NUMERAL = re.compile(r"-?\d{1,6}(?:\.\d{1,6})?", re.ASCII)
 _REF = "#/$defs/"
 
 
@@ -72,7 +75,7 @@ class Schema:
         return node
 
     def read(self, value: Json) -> dict[str, Json]:
-        """Return `value`, whole floats where integers belong made integers.
+        """Return `value`, with numbers for numerals (`"4"`) where only a number may be, and integers for whole ones.
 
         Raises:
             UnreadableReply: it is not what the schema asks for; the message says where.
@@ -128,6 +131,8 @@ class Schema:
         if "$ref" in node:
             return self._read(self._resolved(node), value, path)
         kind = node.get("type")
+        if kind in {"integer", "number"} and isinstance(value, str) and _NUMERAL.fullmatch(value):
+            value = float(value)
         if kind == "integer" and isinstance(value, float) and value.is_integer():
             value = int(value)
         if not _is_a(kind, value):

@@ -17,7 +17,7 @@ from monitor.model.judgements import Reason, Reply
 from monitor.text.claims import refuses
 from monitor.text.sentences import split
 
-PARSER_VERSION = 2
+PARSER_VERSION = 3
 """Part of every rubric id: goes up whenever a reply could be read differently than before."""
 
 _FENCE = "```"

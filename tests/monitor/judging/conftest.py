@@ -24,7 +24,11 @@ def new_judge(judge_server: JudgeServer) -> Callable[..., OpenAIJudge]:
     """Makes clients of the server, not entered."""
 
     def make(
-        *, timeout: timedelta = timedelta(seconds=10), model: str = "judge-1", base_url: str | None = None
+        *,
+        timeout: timedelta = timedelta(seconds=10),
+        model: str = "judge-1",
+        base_url: str | None = None,
+        max_prompt_tokens: int | None = None,
     ) -> OpenAIJudge:
         return OpenAIJudge(
             model=model,
@@ -32,6 +36,7 @@ def new_judge(judge_server: JudgeServer) -> Callable[..., OpenAIJudge]:
             base_url=base_url or judge_server.url,
             timeout=timeout,
             prices={"judge-1": Price(1.0, 4.0)},
+            max_prompt_tokens=max_prompt_tokens,
         )
 
     return make

@@ -181,6 +181,29 @@ def test_time_out(
     assert 2 * JudgeSettings().timeout.total_seconds() < case["expect"]["max_turn_s"]
 
 
+def test_format_that_is_ignored(shared: Path, judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
+    """R01: the second call has the schema in words, and later turns have it at once."""
+    case = json.loads((shared / "cases/round2/payloads/R01-response-format-ignored.judge.json").read_text("utf-8"))
+    deaf, choice = case["replies_in_order"]
+
+    def answer(body: dict[str, Any]) -> Step:
+        named = all(f'"{key}"' in body["messages"][0]["content"] for key in ("reason", "score"))
+        if len(judge_server.asked) == 1:
+            return Step(body=deaf)
+        return Step(body=choice["then" if named else "else"])
+
+    judge_server.answer = answer
+    turn = judged_turn(case["turn"]["answer"], case["turn"]["context"], query=case["turn"]["question"])
+
+    async def conversation() -> list[Answer]:
+        async with new_judge() as judge:
+            return [(await converse([load("relevance", judge_name=judge.name)], turn, judge))[0] for _ in range(2)]
+
+    answers = asyncio.run(conversation())
+    assert [case["expected"]["score"]] * 2 == [_score(answer) for answer in answers]
+    assert 3 == len(judge_server.asked)
+
+
 def test_no_context(shared: Path) -> None:
     """J09: without documents groundedness is unscored before anybody is asked; the others are still judged."""
     case = _case(shared, "J09")

@@ -4,15 +4,16 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from judge_server import JudgeServer, completion, refusal
+from judge_server import JudgeServer, Step, completion, kind, refusal
 from judged_turn import judged_turn
 
 from monitor.judging.coded.lex5 import GroundednessProxy
 from monitor.judging.dialogue import MOST_CALLS, Answer, converse
 from monitor.judging.endpoint.client import OpenAIJudge
-from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED
+from monitor.judging.prompt.quoting import CONTEXT_TRUNCATED, tokens
 from monitor.judging.prompt_metric import load, load_all
 from monitor.model.judgements import Finding, Reason
 from monitor.model.turns import Turn
@@ -189,6 +190,90 @@ def test_prompt_too_long(judge_server: JudgeServer, new_judge: NewJudge) -> None
     assert len(second) < 0.7 * len(first)
     assert all(f'id="kb-{number + 1}"> \nHead {number}. ' in second for number in range(10))
     assert second.count("The whole answer.") == first.count("The whole answer.") == 20
+
+
+_LONG = judged_turn("The whole answer.", *(f"Fact {number} is true. " * 100 for number in range(10)))
+
+
+def _counting(*counts: int) -> Callable[[dict[str, Any]], Step]:
+    """A kind judge whose endpoint counts so many tokens of its prompts, one after the other."""
+    left = list(counts)
+
+    def answer(body: dict[str, Any]) -> Step:
+        step = completion(kind(body))
+        assert isinstance(step.body, dict)
+        return replace(step, body={**step.body, "usage": {"prompt_tokens": left.pop(0), "completion_tokens": 10}})
+
+    return answer
+
+
+def test_prompt_cut_silently(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """A reply to a part of the prompt, by the tokens that were read of it, is no verdict; it counts as a call."""
+    judge_server.answer = _counting(2048, 4000)
+    answer = _converse(new_judge(), _LONG, metric="groundedness")
+    assert (5.0, 2) == (_score(answer), answer.exchange.calls)
+    first, second = (asked.prompt for asked in judge_server.asked)
+    assert len(second) < 0.7 * len(first)
+
+
+def test_prompt_cut_silently_twice(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """Where even half of the documents is cut the turn is rejected, with the reason."""
+    judge_server.answer = _counting(512, 512)
+    answer = _converse(new_judge(), _LONG, metric="groundedness")
+    assert (Reason.REJECTED, "openai:judge-1 cut the prompt without saying so") == (answer.result, answer.detail)
+    assert 2 == answer.exchange.calls
+
+
+def test_limit_of_a_prompt(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """Documents are cut to what the settings say that the model takes, before it is asked."""
+    answer = _converse(new_judge(max_prompt_tokens=3000), _LONG, metric="groundedness")
+    assert isinstance(answer.result, Finding)
+    assert {CONTEXT_TRUNCATED} == answer.result.flags
+    (asked,) = judge_server.asked
+    assert 0.8 * 3000 < tokens(asked.prompt) <= 3000
+    assert "The whole answer." in asked.prompt
+
+
+def test_format_that_is_ignored(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """R01: an endpoint that takes no notice of the schema gets it in words with the second call, and then at once."""
+
+    def deaf(body: dict[str, Any]) -> str:
+        named = all(f'"{key}"' in body["messages"][0]["content"] for key in ("reason", "score"))
+        return '{"reason":"On topic.","score":5}' if named else "Score: 5 \nReason: the answer is on topic."
+
+    judge_server.answer = deaf
+
+    async def conversation() -> list[Answer]:
+        async with new_judge() as judge:
+            return [(await converse([load("relevance", judge_name=judge.name)], judged_turn(), judge))[0] for _ in "12"]
+
+    first, second = asyncio.run(conversation())
+    assert (5.0, 5.0) == (_score(first), _score(second))
+    assert (2, 1) == (first.exchange.calls, second.exchange.calls)
+    assert all("response_format" in asked.body for asked in judge_server.asked)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        completion('{"reason":"On topic.","score":"5"}'),
+        completion(None, tool_calls=[{"function": {"name": "x", "arguments": '{"reason":"On topic.","score":5}'}}]),
+        completion("", tool_calls=[{"function": {"name": "x", "arguments": {"reason": "On topic.", "score": 5}}}]),
+        completion(None, function_call={"name": "x", "arguments": '{"reason":"On topic.","score":5}'}),
+    ],
+)
+def test_reply_of_another_form(judge_server: JudgeServer, new_judge: NewJudge, reply: Step) -> None:
+    """R01: a number as a text, and the arguments of a tool that the model calls, are read at the first try."""
+    judge_server.script(reply)
+    answer = _converse(new_judge())
+    assert (5.0, 1) == (_score(answer), answer.exchange.calls)
+
+
+def test_two_tool_calls(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+    """Of two answers none is chosen."""
+    calls = [{"function": {"name": "x", "arguments": f'{{"reason":"r","score":{score}}}'}} for score in (1, 5)]
+    judge_server.answer = lambda _: completion(None, tool_calls=calls)
+    assert Reason.UNREADABLE == _converse(new_judge()).result
 
 
 def test_prompt_too_long_without_documents(judge_server: JudgeServer, new_judge: NewJudge) -> None:

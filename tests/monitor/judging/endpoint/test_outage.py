@@ -93,6 +93,11 @@ class Faulty:
     async def __aexit__(self, *_: object) -> None:
         """Nothing to leave."""
 
+    @property
+    def max_prompt_tokens(self) -> int | None:
+        """Whatever fits."""
+        return None
+
     async def ask(self, request: ChatRequest) -> Reply:
         """Fail with what was asked in the message."""
         raise ValueError(request.messages[0].content)

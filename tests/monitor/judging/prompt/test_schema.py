@@ -40,12 +40,24 @@ def test_fitting_reply() -> None:
     assert list(_GOOD.items()) == list(_NESTED.read({**reversed_keys, "grade": 2.0}).items())
 
 
+@pytest.mark.parametrize("numeral", ["2", "2.0"])
+def test_numeral(numeral: str) -> None:
+    """A text that is a number is one where the schema has a number, and only there."""
+    assert 2 == _NESTED.read({**_GOOD, "grade": numeral})["grade"]
+    assert 0.25 == _NESTED.read({**_GOOD, "share": "0.25"})["share"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"grade": 90}, "grade: expected one of 1, 2, 3, found 90"),
         ({"grade": 999999999999}, "grade: expected one of 1, 2, 3, found a larger number"),
-        ({"grade": "2"}, "grade: expected an integer, found a string"),
+        ({"grade": "two"}, "grade: expected an integer, found a string"),
+        ({"grade": "2/3"}, "grade: expected an integer, found a string"),
+        ({"grade": "2.5"}, "grade: expected an integer, found 2.5"),
+        ({"grade": "90"}, "grade: expected one of 1, 2, 3, found 90"),
+        ({"grade": ""}, "grade: expected an integer, found a string"),
+        ({"grade": "٢"}, "grade: expected an integer, found a string"),
         ({"grade": True}, "grade: expected an integer, found a boolean"),
         ({"grade": 2.5}, "grade: expected an integer, found 2.5"),
         ({"grade": None}, "grade: expected an integer, found null"),
