@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
+from monitor.assembly.links import links_of
 from monitor.assembly.model_calls import Call
 from monitor.assembly.prompt_question import flat
 from monitor.assembly.rules import ReadingRules
@@ -15,7 +16,7 @@ from monitor.assembly.tree import grow
 from monitor.assembly.turn import turn_of
 from monitor.assembly.unread import unread_counts
 from monitor.extract.attributes import text
-from monitor.model.spans import Assembly, Span, Trace
+from monitor.model.spans import Assembly, Link, Span, Trace
 from monitor.model.turns import Turn
 
 
@@ -44,6 +45,8 @@ class TraceTurns:
     calls: tuple[CallPrint, ...] = ()
     is_single_call: bool = False
     """The trace is a single model call without anything around it: perhaps a second description of one."""
+    links: Mapping[str, tuple[Link, ...]] = field(default_factory=dict)
+    """What turns without a session or user link to, by turn id."""
 
     @property
     def trace_id(self) -> str:
@@ -86,6 +89,11 @@ def read_trace(trace: Trace, rules: ReadingRules, *, through: int = 0) -> TraceT
         ),
         calls=tuple(_print(call) for segment, _ in read for call in segment.calls),
         is_single_call=len(turns) == 1 and "single_call" in turns[0].flags,
+        links={
+            turn.turn_id: links
+            for segment, turn in read
+            if (turn.session_id is None or turn.user_id is None) and (links := links_of(segment))
+        },
     )
 
 

@@ -77,6 +77,14 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A span that another one names as what set it off, usually of another trace."""
+
+    trace_id: str
+    span_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
     """One finished operation. Times are UTC nanoseconds; `parent_id` is None at the root of its trace."""
 
@@ -90,6 +98,7 @@ class Span:
     end_ns: int
     attributes: Attributes
     events: tuple[Event, ...] = ()
+    links: tuple[Link, ...] = ()
     resource: Attributes = field(default_factory=dict)
     scope: str = ""
     scope_version: str = ""

@@ -10,17 +10,18 @@ import logging
 import traceback
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from monitor.assembly.duplicates import duplicates
 from monitor.assembly.join import join
+from monitor.assembly.links import linked_turn
 from monitor.assembly.rules import ReadingRules
 from monitor.assembly.trace_turns import TraceTurns, read_trace
 from monitor.errors import PluginFailed
-from monitor.model.spans import Assembly, StoredFragment
+from monitor.model.spans import Assembly, StoredFragment, Trace
 from monitor.model.turns import Turn
 from monitor.ports import Decoder
 from monitor.settings.tree import AssembleSettings
@@ -94,8 +95,10 @@ class _Assembler:
         around = self._read(tuple(self._neighbours(batch)))
         dropped = duplicates((*batch, *around))
         rewritten = [trace for trace in around if trace.trace_id in dropped]
+        linked = self._linked([trace for trace in batch if trace.trace_id not in dropped])
         return tuple(
-            _without_turns(trace) if trace.trace_id in dropped else trace.assembly for trace in (*batch, *rewritten)
+            _without_turns(trace) if trace.trace_id in dropped else _with_links(trace, linked, self._rules)
+            for trace in (*batch, *rewritten)
         )
 
     def _read(self, trace_ids: Sequence[str]) -> list[TraceTurns]:
@@ -121,6 +124,17 @@ class _Assembler:
         return TraceTurns(
             assembly=Assembly(trace_id=trace_id, through=through, turns=(), unread=lost, rules=rules, failed=True)
         )
+
+    def _linked(self, batch: Sequence[TraceTurns]) -> Mapping[str, Trace]:
+        """The traces that turns of the batch link to, as far as they arrived and can be read."""
+        ids = {link.trace_id: None for trace in batch for links in trace.links.values() for link in links}
+        traces: dict[str, Trace] = {}
+        for trace_id, stored in self._store.fragments(tuple(ids)).items() if ids else ():
+            try:
+                traces[trace_id] = join(trace_id, [self._decode(part.fragment) for part in stored])
+            except Exception:  # noqa: BLE001 -- it is counted and logged where the trace itself is read
+                log.debug("trace %s, to which others link, cannot be read", trace_id)
+        return traces
 
     def _neighbours(self, batch: Sequence[TraceTurns]) -> Iterator[str]:
         """Traces in the store that may describe a call of the batch, or be described by one."""
@@ -178,6 +192,17 @@ class _Around:
 
 def _encloses(outer: Turn | Extent, inner: Turn | Extent) -> bool:
     return outer.started_at - _SLACK <= inner.started_at and inner.ended_at <= outer.ended_at + _SLACK
+
+
+def _with_links(trace: TraceTurns, linked: Mapping[str, Trace], rules: ReadingRules) -> Assembly:
+    """What became of a trace, its turns with the session and user of what they link to."""
+    if not trace.links:
+        return trace.assembly
+    turns = tuple(
+        linked_turn(turn, trace.links[turn.turn_id], linked, rules) if turn.turn_id in trace.links else turn
+        for turn in trace.assembly.turns
+    )
+    return replace(trace.assembly, turns=turns)
 
 
 def _without_turns(trace: TraceTurns) -> Assembly:

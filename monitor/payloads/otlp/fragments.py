@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from google.protobuf.message import DecodeError
 
 from monitor.errors import MalformedPayload
-from monitor.model.spans import Attributes, Decoded, Event, Fragment, LogRecord, Span
+from monitor.model.spans import Attributes, Decoded, Event, Fragment, Link, LogRecord, Span
 from monitor.payloads.otlp import schema
 from monitor.payloads.otlp.envelope import Groups, without_broken
 from monitor.payloads.otlp.json_encoding import to_protobuf
@@ -29,7 +29,7 @@ Encoding: TypeAlias = Literal["protobuf", "json"]
 MAX_RECORDS = 100_000
 """Records of one request; two bytes make a record, so a limit on bytes alone would not bound the work."""
 
-_SPAN_ID_BYTES = 8
+_TRACE_ID_BYTES, _SPAN_ID_BYTES = 16, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +183,11 @@ def _span(span: schema.Span, trace_id: str, around: _Around, plausible: Plausibl
                 attributes=attributes(event.attributes, flags),
             )
             for event in span.events
+        ),
+        links=tuple(
+            Link(trace_id=link.trace_id.hex(), span_id=span_id)
+            for link in span.links
+            if (span_id := _span_id(link.span_id)) and len(link.trace_id) == _TRACE_ID_BYTES
         ),
         resource=around.resource,
         scope=around.scope,

@@ -76,7 +76,7 @@ def _part(owner: Mapping[str, Json], name: str) -> Mapping[str, Json]:
 
 
 def span_bytes(span: Json) -> bytes:
-    """Return a Span without links and trace state, which nothing reads.
+    """Return a Span without trace state, which nothing reads.
 
     Raises:
         UnreadableError: it is no object, or nested too deeply.
@@ -96,6 +96,7 @@ def span_bytes(span: Json) -> bytes:
             attributes_bytes(span, 9),
             scalar(10, unsigned(field(span, "droppedAttributesCount"), UINT32)),
             *(framed(11, _event(event)) for event in object_list_field(span, "events")),
+            *(framed(13, _link(link)) for link in object_list_field(span, "links")),
             framed(15, framed(2, text_bytes(field(status, "message"))) + scalar(3, enum_number(field(status, "code")))),
         )
     )
@@ -104,6 +105,10 @@ def span_bytes(span: Json) -> bytes:
 def _event(event: Mapping[str, Json]) -> bytes:
     time = fixed64(1, unsigned(field(event, "timeUnixNano"), UINT64))
     return time + framed(2, text_bytes(field(event, "name"))) + attributes_bytes(event, 3)
+
+
+def _link(link: Mapping[str, Json]) -> bytes:
+    return framed(1, id_bytes(field(link, "traceId"))) + framed(2, id_bytes(field(link, "spanId")))
 
 
 def log_record_bytes(record: Json) -> bytes:

@@ -82,6 +82,13 @@ class Event(Protocol):
     attributes: Sequence[KeyValue]
 
 
+class Link(Protocol):
+    """A span that this one is linked to."""
+
+    trace_id: bytes
+    span_id: bytes
+
+
 class Status(Protocol):
     """A span's status."""
 
@@ -107,6 +114,7 @@ class Span(Record, Protocol):
     attributes: Sequence[KeyValue]
     dropped_attributes_count: int
     events: Sequence[Event]
+    links: Sequence[Link]
     status: Status
 
 

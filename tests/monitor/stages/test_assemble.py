@@ -17,8 +17,9 @@ from monitor.assembly.rules import reading_rules
 from monitor.assembly.trace_turns import read_trace
 from monitor.dialects._configured import Fields, NamedDialect, places
 from monitor.model.judgements import Sampling
-from monitor.model.spans import Decoded, Fragment, Role, Span, Step, Trace
+from monitor.model.spans import Decoded, Fragment, Link, Role, Span, Step, Trace
 from monitor.model.turns import Turn
+from monitor.payloads.otlp.fragments import decode_otlp, split_otlp
 from monitor.ports import Dialect
 from monitor.runtime.isolation import PluginFailures, guarded_dialect
 from monitor.settings.tree import AssembleSettings
@@ -307,3 +308,52 @@ def test_two_lone_descriptions(feed: Feed, make: Make) -> None:
     feed.deliver(wide, at=LATER)
     feed.tick(LATER + timedelta(minutes=5))
     assert [wide.trace_id] == [turn.trace_id for turn in feed.turns()]
+
+
+def _linked(make: Make) -> tuple[Span, Span, Span]:
+    """A request, its step that sends a message, and the call of a worker that links to that step."""
+    request = make.span(1, {"http.route": "/ask", "session.id": "s1", "user.id": "u1"})
+    sends = make.span(2, {"messaging.system": "kafka"}, parent=1)
+    call = make.call(3, [("user", "Why?")], "So.")
+    link = Link(trace_id=sends.trace_id, span_id=sends.span_id)
+    return request, sends, replace(call, trace_id="b" * 32, links=(link,))
+
+
+def test_a_link_to_another_trace(feed: Feed, make: Make) -> None:
+    """A worker's turn belongs to the session and user of the request that its span links to."""
+    feed.deliver(*_linked(make))
+    feed.tick()
+    assert [("s1", "hu1", False)] == [
+        (turn.session_id, turn.user_id, "link_not_followed" in turn.flags) for turn in feed.turns()
+    ]
+
+
+def test_a_link_to_what_never_came(feed: Feed, make: Make) -> None:
+    """It is flagged; once the other trace is there, reading the turn's again finds it."""
+    request, sends, call = _linked(make)
+    feed.deliver(call)
+    feed.tick()
+    before = feed.turns()
+    feed.deliver(request, sends, at=LATER)
+    reopen(feed.store, [call.trace_id], SETTINGS, now=LATER)
+    feed.tick(LATER + timedelta(minutes=5))
+    assert [(None, True), ("s1", False)] == [
+        (turn.session_id, "link_not_followed" in turn.flags) for turn in (*before, *feed.turns())
+    ]
+
+
+def test_a_link_of_a_turn_that_says_all(feed: Feed, make: Make) -> None:
+    """Its own session and user count, and that the other trace is missing is no trouble."""
+    *_, call = _linked(make)
+    feed.deliver(replace(call, attributes={**call.attributes, "session.id": "own", "user.id": "own"}))
+    feed.tick()
+    assert [("own", False)] == [(turn.session_id, "link_not_followed" in turn.flags) for turn in feed.turns()]
+
+
+def test_a_recorded_link(feed: Feed, shared: Path) -> None:
+    """A job that a web service queued has the session and user of its request."""
+    body = (shared / "cases" / "round2" / "payloads" / "split-over-two-traces.traces.json").read_bytes()
+    feed.store.append(split_otlp(body, "traces", received_at=NOW, encoding="json").fragments)
+    rules = reading_rules(feed.dialects, hash_user=lambda user: f"h{user}")
+    tick(feed.store, SETTINGS, now=LATER, decode=decode_otlp, rules=rules)
+    assert [("s1", "hu1")] == [(turn.session_id, turn.user_id) for turn in feed.turns()]

@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from monitor.errors import MalformedPayload
-from monitor.model.spans import Fragment
+from monitor.model.spans import Fragment, Link
 from monitor.payloads.otlp.fragments import MAX_RECORDS, Encoding, OtlpSignal, Split, decode_otlp, split_otlp
 
 if TYPE_CHECKING:
@@ -330,3 +330,33 @@ def test_any_json(span: object, value: object) -> None:
     for spans in ([span, good], [good | span] if isinstance(span, dict) else span):
         _survives(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode(), "traces")
     _survives(json.dumps(span).encode(), "traces")
+
+
+def test_links(make_request: MakeRequest) -> None:
+    """Links of a span are read from both encodings; one without whole ids is left out."""
+    request = make_request(1)
+    span = request.resource_spans[0].scope_spans[0].spans[0]
+    span.links.add(trace_id=bytes.fromhex(TRACE), span_id=bytes.fromhex("00f067aa0ba902b7"))
+    span.links.add(trace_id=b"short", span_id=bytes.fromhex("00f067aa0ba902b7"))
+    written = json.dumps(
+        {
+            "resourceSpans": [
+                {
+                    "scopeSpans": [
+                        {
+                            "spans": [
+                                {
+                                    "traceId": span.trace_id.hex(),
+                                    "spanId": span.span_id.hex(),
+                                    "links": [{"traceId": TRACE, "spanId": "00f067aa0ba902b7"}, {"traceId": ""}],
+                                }
+                            ]
+                        }
+                    ]
+                }
+            ]
+        }
+    ).encode()
+    both = (split(request.SerializeToString()), split(written, encoding="json"))
+    expected = (Link(trace_id=TRACE, span_id="00f067aa0ba902b7"),)
+    assert [expected, expected] == [decode_otlp(content.fragments[0]).spans[0].links for content in both]
