@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from monitor.assembly.document_labels import introduced_at
 from monitor.assembly.prompt_documents import quoted_documents
 from monitor.assembly.prompt_patterns import PromptPatterns
-from monitor.assembly.prompt_question import flat, occurs, passages, shown, templated
+from monitor.assembly.prompt_question import occurs, passages, shown, templated
 from monitor.assembly.tree import WRAPPERS, Node
 from monitor.extract.component_names import searches
 from monitor.extract.documents import ranked
@@ -81,20 +82,22 @@ def turn_citations(
 ) -> TurnCitations:
     """Return the documents as the answering prompt shows them; without any, those that only the prompt holds.
 
-    Documents that came as ids only get the text that the prompt quotes for them. `used` tells whether a document
-    stands in the prompt; it stays None (False for one that was dropped) for one that is not seen when the prompt
-    `may_be_cut`, or was recorded without any context, such as the bare question.
+    Documents that came as ids only get the text that the prompt quotes for them; where it quotes none by its id, the
+    documents that the prompt shows count instead. `used` tells whether a document stands in the prompt; it stays None
+    (False for one that was dropped) for one that is not seen when the prompt `may_be_cut`, or was recorded without any
+    context, such as the bare question.
     """
     if messages is None or not any(message.content for message in messages):
         return TurnCitations(citations=None if documents is None else ranked(documents))
-    if documents is None:
-        quoted_only = quoted_documents(messages, patterns)
-        if not quoted_only:
-            return TurnCitations(citations=None)
-        return TurnCitations(citations=quoted_only, flags=frozenset({"citations_from_prompt"}))
-    flags: set[str] = set()
-    bare = [citation.id for citation in documents[:_QUOTED] if citation.id and not citation.content]
+    bare = [citation.id for citation in (documents or ())[:_QUOTED] if citation.id and not citation.content]
     quoted = passages(messages, bare, patterns) if bare else {}
+    if documents is None or (documents and not quoted and not any(citation.content for citation in documents)):
+        from_prompt = quoted_documents(messages, patterns)
+        if from_prompt:
+            return TurnCitations(citations=from_prompt, flags=frozenset({"citations_from_prompt"}))
+    if documents is None:
+        return TurnCitations(citations=None)
+    flags: set[str] = set()
     prompt = shown(messages)
     uncertain = may_be_cut or not templated(messages)
     complete = []
@@ -104,15 +107,18 @@ def turn_citations(
             flags.add("content_from_prompt")
             complete.append(replace(citation, content=text, used=True))
             continue
-        seen = _seen(citation, prompt)
+        seen = _is_seen(citation, messages, prompt)
         complete.append(citation if not seen and uncertain else replace(citation, used=seen))
     return TurnCitations(citations=ranked(complete), flags=frozenset(flags))
 
 
-def _seen(citation: Citation, prompt: str) -> bool | None:
+def _is_seen(citation: Citation, messages: Sequence[Message], prompt: str) -> bool | None:
+    """Whether the text of a document stands in the prompt, or the prompt introduces one by its id."""
     if citation.content:
         return occurs(citation.content, prompt)
-    return flat(citation.id) in prompt if citation.id else None
+    if not citation.id:
+        return None
+    return any(introduced_at(citation.id, message.content) for message in messages if message.role != "assistant")
 
 
 def _of_role(nodes: Sequence[Node], role: Role) -> tuple[Citation, ...] | None:

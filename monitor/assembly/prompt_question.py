@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from monitor.assembly.document_labels import introduced_at
 from monitor.assembly.prompt_patterns import PromptPatterns
 from monitor.extract.chain_io import clean_answer
 from monitor.model.turns import Message
@@ -53,7 +54,7 @@ _BUILT_IN_REWRITING = re.compile(
     re.IGNORECASE,
 )
 """Words of prompts that frameworks bring with them, after which a model says what to search for."""
-_LABEL = re.compile(r"^[\s\])}'\":.,;|>*-]+")
+_LABEL = re.compile(r"^[\s\\\])}'\":.,;|>*-]+")
 _BODY = re.compile(r"(?:^|\n)[ \t]*(?:content|text|passage|page_content|excerpt|body)\s*:\s*", re.IGNORECASE)
 _SHORTEST = 3
 _HEAD = 80
@@ -170,7 +171,7 @@ def occurs(content: str, prompt: str) -> bool:
 
 
 def passages(messages: Sequence[Message], ids: Sequence[str], patterns: PromptPatterns) -> dict[str, str]:
-    """Return, for each document id that a prompt quotes, the text that follows it up to the next id or section."""
+    """Return, for each document id that a prompt introduces, the text that follows it up to the next id or section."""
     texts: dict[str, str] = {}
     for message in reversed(messages):
         if message.role == "assistant":
@@ -178,8 +179,7 @@ def passages(messages: Sequence[Message], ids: Sequence[str], patterns: PromptPa
         places = sorted(
             (match.start(), match.end(), identity)
             for identity in ids
-            if identity not in texts
-            and (match := re.search(rf"(?<![\w-]){re.escape(identity)}(?![\w-])", message.content))
+            if identity not in texts and (match := introduced_at(identity, message.content))
         )
         for at, (_, end, identity) in enumerate(places):
             stop = places[at + 1][0] if at + 1 < len(places) else len(message.content)

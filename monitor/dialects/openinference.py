@@ -63,6 +63,7 @@ _POSTPROCESSING = "postprocess_nodes"
 """How the method is named in which LlamaIndex drops documents."""
 INPUT_MESSAGES, OUTPUT_MESSAGES = "llm.input_messages.", "llm.output_messages."
 RETRIEVED, RERANKED = "retrieval.documents.", "reranker.output_documents."
+RERANKING = "reranker.input_documents."
 _CONVERSATION = ("messages", "prompt")
 _REMEMBERED = 50_000
 """Characters of the longest value that is remembered."""
@@ -189,9 +190,19 @@ def _retrieval(step: Step, attributes: Attributes) -> Step:
 
 
 def _rerank(step: Step, attributes: Attributes) -> Step:
-    return step_with_documents(
-        replace(step, retrieval_query=visible_text(attributes, "reranker.query")), _documents(attributes, RERANKED)
+    kept = _documents(attributes, RERANKED) or documents(
+        _value(attributes, OUTPUT, "output.mime_type")[0], trusted=True
     )
+    if kept is None and _kept_none(step, attributes):
+        kept = Documents(())
+    return step_with_documents(replace(step, retrieval_query=visible_text(attributes, "reranker.query")), kept)
+
+
+def _kept_none(step: Step, attributes: Attributes) -> bool:
+    """Whether a reranker or filter was given documents, ended well and lists none; an empty list has no key."""
+    if step.error is not None or step.span.dropped_attributes or "redacted" in step.flags:
+        return False
+    return any(key.startswith(RERANKING) for key in attributes)
 
 
 def _tool(step: Step, attributes: Attributes) -> Step:

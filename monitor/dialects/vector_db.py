@@ -1,7 +1,8 @@
 """Vector databases: what a query found, on span events (OpenLLMetry), and which collection was asked.
 
-Known are Chroma, Pinecone, Milvus and others as OpenLLMetry describes them, Qdrant, OpenLIT's `vectordb` operations
-(which say how many rows came back, not which), and Spring AI's vector stores.
+Known are Chroma, Pinecone, Milvus, Marqo and others as OpenLLMetry describes them (objects as JSON or as Python prints
+them), Qdrant, OpenLIT's `vectordb` operations (which say how many rows came back, not which), and Spring AI's vector
+stores.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from monitor.extract.attributes import is_mapping
+from monitor.extract.attributes import integer, is_mapping
 from monitor.extract.convention import Convention, FacetKeys, Setup, Table
 from monitor.extract.documents import Documents, documents
 from monitor.extract.json_text import unwrap
-from monitor.extract.operations import step_with_documents
+from monitor.extract.operations import decoded_value, step_with_documents
 from monitor.model.spans import AttributeValue, Event, Role, Span, Step
 
 NAME = "vector_db"
@@ -45,6 +46,7 @@ _SCOPES = re.compile(
 )
 _CHROMA = "opentelemetry.instrumentation.chromadb"
 _RESULT = re.compile(r"db\.(?:\w+\.)?(?:query|search|retrieve)\.result")
+_COUNT = re.compile(r"(?:db\.)?(?:\w+\.)?(?:query|search)\.result_count")
 _PREFIX = re.compile(r"(?:db\.)?(?:\w+\.)?(?:query|search|retrieve)\.result\.")
 _FOUND = ("db.vector.query.response.documents", "db.retrieval.documents")
 _SPRING_EVENT, _SPRING_CONTENT = "db.vector.content.query.response", "db.vector.query.content"
@@ -75,9 +77,17 @@ def read(span: Span) -> Step:
     for key in _FOUND:
         if read is None and key in span.attributes:
             read = documents(unwrap(span.attributes[key]), trusted=True)
-    if read is None and span.scope == _CHROMA and span.attributes.get("db.operation") == "query" and not step.error:
-        read = Documents(())  # it writes an event per result of every query
+    if read is None and step.error is None and _found_nothing(span):
+        read = Documents(())
     return step_with_documents(step, read)
+
+
+def _found_nothing(span: Span) -> bool:
+    """Whether a search counted no row, or would have written an event for each."""
+    attributes = span.attributes
+    if any(_COUNT.fullmatch(key) and integer(attributes, key) == 0 for key in attributes):
+        return True
+    return span.scope == _CHROMA and attributes.get("db.operation") == "query"
 
 
 def _from_events(events: Sequence[Event]) -> Documents | None:
@@ -85,9 +95,10 @@ def _from_events(events: Sequence[Event]) -> Documents | None:
     rows: list[AttributeValue] = []
     for event in events:
         if _RESULT.fullmatch(event.name):
-            fields = {_PREFIX.sub("", key): value for key, value in event.attributes.items() if _PREFIX.match(key)}
-            entity = unwrap(fields.get("entity"))
-            rows.append({**(entity if is_mapping(entity) else {}), **fields})
+            # Milvus' `query` and Marqo write a row as it is, others below a prefix; `_id` and `_score` are Marqo's.
+            fields = {_PREFIX.sub("", key).lstrip("_"): value for key, value in event.attributes.items()}
+            entity, metadata = (decoded_value(fields.get(key)).value for key in ("entity", "metadata"))
+            rows.append({**(entity if is_mapping(entity) else {}), **fields, "metadata": metadata})
         elif event.name == _SPRING_EVENT:
             texts = event.attributes.get(_SPRING_CONTENT)
             rows += [texts] if isinstance(texts, str) else list(texts) if isinstance(texts, list | tuple) else []

@@ -130,11 +130,13 @@ def _rerank(step: Step, attributes: Attributes) -> Step:
     """`ai.ranking` says which of `ai.documents` were kept, in which order and how relevant; release 6 tells inside."""
     candidates = _each(attributes.get("ai.documents"))
     ranking: list[AttributeValue] = []
-    for place in _each(attributes.get("ai.ranking")):
+    places = _each(attributes.get("ai.ranking"))
+    for place in places:
         at = place.get("index", place.get("originalIndex")) if is_mapping(place) else None
         if is_mapping(place) and isinstance(at, int) and 0 <= at < len(candidates):
             ranking.append({"document": _as_document(candidates[at]), "relevance_score": place.get("relevanceScore")})
-    read = documents(ranking, trusted=True) if ranking else None
+    kept_none = not places and is_sequence(unwrap(attributes.get("ai.ranking")))
+    read = documents(ranking, trusted=True) if ranking or kept_none else None
     return replace(
         step, retrieval_query=text(attributes, "ai.query"), documents=None if read is None else read.citations
     )

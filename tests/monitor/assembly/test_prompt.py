@@ -92,6 +92,43 @@ def test_earlier_answers_quote_nothing() -> None:
     assert {} == passages([Message(role="assistant", content=f"{PUMP} [kb-1]. More text.")], ["kb-1"], PATTERNS)
 
 
+@pytest.mark.parametrize(
+    ("identity", "prompt"),
+    [
+        ("3", f"{PUMP} Descale every 3 months, or when the light blinks."),
+        ("3", f"{PUMP} Descale every\n3 months, or when the light blinks."),
+        ("3", f"[1] {PUMP}\n[2] Shipping takes a day.\n[3] Returns are free."),
+        ("warranty", "The warranty covers the pump. A document on this warranty is enclosed."),
+        ("kb-2", f"[kb-1] See kb-2 for shipping.\n{PUMP}"),
+    ],
+)
+def test_ids_in_running_text(identity: str, prompt: str) -> None:
+    """A number, a word or a reference in a sentence introduces no document, nor does a number in a list."""
+    assert {} == passages([Message(role="user", content=f"Context:\n{prompt}")], [identity], PATTERNS)
+
+
+@pytest.mark.parametrize(
+    ("identity", "prompt"),
+    [
+        ("3", f"id: 3\n{PUMP}"),
+        ("3", f'<document id="3">{PUMP}'),
+        ("3", f"{{'id': 3, 'text': '{PUMP}"),
+        ("3", f'{{\\"_id\\": \\"3\\"}}\n{PUMP}'),
+        ("warranty", f"warranty: {PUMP}"),
+        ("warranty", f"- **warranty**\n{PUMP}"),
+        ("warranty.md", f"Source: warranty.md\n{PUMP}"),
+        ("kb-1", f"Document kb-1\n{PUMP}"),
+        ("kb-1", f"1. kb-1 {PUMP}"),
+        ("kb-1", f"Read this (kb-1): {PUMP}"),
+        ("kb-1", f"[kb-7] As kb-1 says, see below.\n[kb-1] {PUMP}"),
+    ],
+)
+def test_ids_that_introduce(identity: str, prompt: str) -> None:
+    """An id in brackets, behind a word such as `Source:` or at the head of a line has its text behind it."""
+    texts = passages([Message(role="user", content=f"Context:\n{prompt}")], [identity], PATTERNS)
+    assert texts[identity].removeprefix("text': '") == PUMP
+
+
 def test_documents_that_only_the_prompt_holds() -> None:
     """Labelled parts of a context block are a citation each, known to have been used."""
     prompt = f"Context:\n[kb-1] {PUMP}\n[kb-2] Shipping takes one day.\n\nQuestion: Is it covered?"

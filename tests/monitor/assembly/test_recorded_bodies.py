@@ -127,3 +127,9 @@ def test_texts_beside_their_similarity(recorded: Recorded) -> None:
         ("Gift cards are valid for four years and cannot be returned.", 0.42, None),
     ]
     assert expected == [(citation.content, citation.score, citation.title) for citation in turn.citations or ()]
+
+
+def test_a_row_that_python_printed(recorded: Recorded) -> None:
+    """The text stands in Milvus' printed entity; a number in the prompt's sentences is no id."""
+    (turn,) = recorded("milvus-entity-python-dict.traces.json")
+    assert [("3", "The warranty lasts two years.")] == [(c.id, c.content) for c in turn.citations or ()]

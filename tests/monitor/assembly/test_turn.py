@@ -320,6 +320,44 @@ def test_reranked_documents(make: Make, turns: Turns) -> None:
     assert [("b", SHIPPING, 0.9, 1)] == [(c.id, c.content, c.score, c.rank) for c in turn.citations]
 
 
+def test_a_reranker_that_kept_nothing(make: Make, turns: Turns) -> None:
+    """What was found and then filtered out was not what the model saw."""
+    filtered = {"openinference.span.kind": "RERANKER", "reranker.input_documents.0.document.content": PUMP}
+    spans = [
+        make.chain(1, "Why?", "So."),
+        make.retrieval(2, "Why?", {"a": PUMP}, parent=1),
+        make.span(3, filtered, parent=1, at=1),
+    ]
+    assert () == turns(spans)[0].citations
+
+
+def test_documents_whose_text_is_empty(make: Make, turns: Turns) -> None:
+    """They leave the word to the prompt, which shows the documents as the model saw them."""
+    prompt = f"Context:\n[kb-1] {PUMP} Descale every 3 months, or when it blinks.\n\nQuestion: Why?"
+    spans = [
+        make.chain(1, "Why?", "So."),
+        make.retrieval(2, "Why?", {"3": ""}, parent=1),
+        make.call(3, [("user", prompt)], "So.", parent=1, at=1),
+    ]
+    (turn,) = turns(spans)
+    assert [("kb-1", f"{PUMP} Descale every 3 months, or when it blinks.")] == [
+        (citation.id, citation.content) for citation in turn.citations
+    ]
+    assert "citations_from_prompt" in turn.flags
+
+
+def test_ids_that_the_prompt_does_not_introduce(make: Make, turns: Turns) -> None:
+    """A number in a sentence is no sign that a document of that id was shown."""
+    prompt = f"Background: {PUMP} Descale every 3 months.\n\nQuestion: Why?"
+    spans = [
+        make.chain(1, "Why?", "So."),
+        make.retrieval(2, "Why?", {"3": ""}, parent=1),
+        make.call(3, [("user", prompt)], "So.", parent=1, at=1),
+    ]
+    (citation,) = turns(spans)[0].citations
+    assert ("3", None, False) == (citation.id, citation.content, citation.used)
+
+
 def test_nested_retrievals(make: Make, turns: Turns) -> None:
     """Of retrievers inside each other the outermost that lists documents counts; side by side they add up."""
     spans = [

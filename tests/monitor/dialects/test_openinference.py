@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.dialects.openinference import DIALECT
-from monitor.model.spans import Attributes, Role, Step
+from monitor.model.spans import Attributes, AttributeValue, Role, Step
 from monitor.model.turns import Citation, Message
 
 if TYPE_CHECKING:
@@ -329,6 +329,25 @@ def test_a_retriever_without_documents(
     """Finding nothing has no key of its own; it is told from documents that were dropped, redacted or never found."""
     named = {"openinference.span.kind": "RETRIEVER", "input.value": "Why?", **attributes}
     assert expected == DIALECT.read(make.span(1, named, dropped=dropped, status=status)).documents
+
+
+@pytest.mark.parametrize(
+    ("attributes", "status", "expected"),
+    [
+        ({"reranker.input_documents.0.document.content": "Text."}, 0, ()),
+        ({"output.value": "[]"}, 0, ()),
+        ({"output.value": '{"nodes": []}', "output.mime_type": "application/json"}, 0, ()),
+        ({"reranker.input_documents.0.document.content": "Text."}, 2, None),
+        ({"reranker.input_documents.0.document.content": "Text.", "output.value": "__REDACTED__"}, 0, None),
+        ({"reranker.query": "Why?"}, 0, None),
+    ],
+)
+def test_a_reranker_that_kept_nothing(
+    make: Make, attributes: dict[str, AttributeValue], status: int, expected: tuple[Citation, ...] | None
+) -> None:
+    """Documents went in and none came out, or the output is an empty list; a failed or hidden one says nothing."""
+    attributes = {"openinference.span.kind": "RERANKER", **attributes}
+    assert expected == DIALECT.read(make.span(1, attributes, status=status)).documents
 
 
 def test_broken_metadata(make: Make) -> None:

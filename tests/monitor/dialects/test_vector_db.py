@@ -57,12 +57,17 @@ def test_what_a_query_found(make: Make) -> None:
         ("db.search.result", {"db.search.result.id": "a", "db.search.result.entity": '{"text": "Text."}'}),
         ("db.pinecone.query.result", {"db.query.result.id": "a", "db.query.result.metadata": '{"text": "Text."}'}),
         ("db.vector.content.query.response", {"db.vector.query.content": ["Text."]}),
+        ("db.search.result", {"db.search.result.id": 3, "db.search.result.entity": "{'text': 'Text.', 'doc': 'kb-1'}"}),
+        ("db.query.result", {"db.query.result.id": "a", "db.query.result.metadata": "{'text': 'Text.'}"}),
+        ("db.query.result", {"id": 3, "text": "Text."}),
+        ("db.query.result", {"_id": "a", "_score": 0.5, "text": "Text."}),
     ],
 )
 def test_other_events(make: Make, name: str, fields: dict[str, AttributeValue]) -> None:
-    """Milvus, Pinecone and early Spring AI say the same in other words."""
+    """Milvus, Pinecone, Marqo and early Spring AI say the same in other words, objects as Python prints them."""
     read = DIALECT.read(make.span(1, {"db.system": "other"}, events=[make.event(name, fields)]))
     assert ["Text."] == [found.content for found in read.documents or ()]
+    assert "metadata_unread" not in read.flags
 
 
 def test_a_query_that_only_counts(make: Make) -> None:
@@ -84,6 +89,13 @@ def test_a_query_that_found_nothing(make: Make) -> None:
         for operation, status in (("query", 0), ("query", 2), ("add", 0))
     )
     assert ((), None, None) == (empty.documents, failed.documents, added.documents)
+
+
+@pytest.mark.parametrize("key", ["db.pinecone.query.result_count", "db.milvus.search.result_count"])
+def test_a_count_of_none(make: Make, key: str) -> None:
+    """A search that says it found no row is an empty retrieval, unless it failed."""
+    empty, failed = (DIALECT.read(make.span(1, {"db.system": "x", key: 0}, status=status)) for status in (0, 2))
+    assert ((), None) == (empty.documents, failed.documents)
 
 
 def test_what_was_searched_for(make: Make) -> None:

@@ -94,6 +94,15 @@ def test_reranking(make: Make) -> None:
     assert [(None, "B", 0.9), ("a", "A", 0.1)] == [(c.id, c.content, c.score) for c in read.documents or ()]
 
 
+def test_reranking_that_kept_nothing(make: Make) -> None:
+    """An empty ranking keeps no document; places without documents to look up say nothing."""
+    kept = {
+        ranking: step(make, "ai.rerank", {"ai.ranking": ranking, "ai.documents": candidates}).documents
+        for ranking, candidates in (("[]", ['"B"']), ('[{"originalIndex": 0}]', []))
+    }
+    assert [(), None] == list(kept.values())
+
+
 def test_what_was_searched_for(make: Make) -> None:
     """One embedded value is a search."""
     assert "parcel" == step(make, "ai.embed", {"ai.value": '"parcel"'}).retrieval_query
