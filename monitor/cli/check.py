@@ -164,7 +164,9 @@ async def _channels(settings: Settings) -> str:
     channels = build_channels(settings, PluginFailures())
     for channel in channels.values():
         await channel.check()
-    return ", ".join(channels) or "none: alerts are only stored and shown"
+    if not channels:
+        return "none: alerts are only stored and shown"
+    return f"{', '.join(channels)}: reachable; `rag-monitor channels test` sends a message, to see that it is taken"
 
 
 async def _grafana(settings: Settings) -> str:

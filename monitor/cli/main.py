@@ -8,6 +8,7 @@ from importlib.metadata import version
 import click
 
 from monitor.cli.alerts import alerts
+from monitor.cli.channels import channels
 from monitor.cli.check import check
 from monitor.cli.demo import demo
 from monitor.cli.doctor import doctor
@@ -54,5 +55,7 @@ def commands() -> None:
     refuse_unused()
 
 
-for verb in (run, check, doctor, migrate, replay, reassemble, turns, trends, alerts, explain, demo, judge, prompts):
+_AT_WORK = (run, check, doctor, migrate, replay, reassemble)
+_TO_LOOK = (turns, trends, alerts, explain, channels, judge, prompts, demo)
+for verb in (*_AT_WORK, *_TO_LOOK):
     commands.add_command(verb)

@@ -14,7 +14,7 @@ import pytest
 
 from monitor.cli import main as cli
 
-VERBS = ("run", "check", "migrate", "replay", "reassemble", "turns", "trends", "alerts", "explain", "demo")
+VERBS = ("run", "check", "migrate", "replay", "reassemble", "turns", "trends", "alerts", "channels", "explain", "demo")
 
 
 @dataclass(frozen=True)
