@@ -169,7 +169,7 @@ def connection(postgres_url: str) -> Iterator[psycopg.Connection[tuple[Any, ...]
     )
     with database.writing("filling the database") as writing:
         writing.execute(insert(rollups), [rollup_row(row) for row in rows(48)])
-        save(writing, [alert], [])
+        save(writing, [alert])
         for version, at in ((OLD, START), (NEW, START + 7 * HOUR)):
             meet(writing, version, now=at)
         record(writing, [anchor(number) for number in range(4)])
