@@ -1,7 +1,8 @@
 """The gate that keeps requests waiting in their connections."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
@@ -46,23 +47,21 @@ async def _settled() -> None:
         await asyncio.sleep(0)
 
 
-def visit(scenario: Callable[[Visitors], Coroutine[None, None, None]], *, patience: float = 20) -> None:
-    """Run a scenario at a gate of 100 bytes."""
-
-    async def main() -> None:
-        visitors = Visitors(Admission(100, patience=timedelta(seconds=patience)))
-        await scenario(visitors)
+@asynccontextmanager
+async def gate(*, patience: float = 20) -> AsyncIterator[Visitors]:
+    """A gate of 100 bytes; who is still there in the end is sent away."""
+    visitors = Visitors(Admission(100, patience=timedelta(seconds=patience)))
+    try:
+        yield visitors
+    finally:
         for task in visitors.tasks.values():
             task.cancel()
         await asyncio.gather(*visitors.tasks.values(), return_exceptions=True)
 
-    asyncio.run(main())
 
-
-def test_first_come_first_served() -> None:
+async def test_first_come_first_served() -> None:
     """Who fits enters; nobody overtakes the one at the head of the queue, however small."""
-
-    async def scenario(visitors: Visitors) -> None:
+    async with gate() as visitors:
         for name, size in (("a", 60), ("b", 40), ("c", 50), ("d", 1)):
             await visitors.come(name, size)
         assert ["a", "b"] == visitors.inside
@@ -71,13 +70,10 @@ def test_first_come_first_served() -> None:
         await visitors.go("a")
         assert ["a", "b", "c", "d"] == visitors.inside
 
-    visit(scenario)
 
-
-def test_larger_than_the_gate() -> None:
+async def test_larger_than_the_gate() -> None:
     """What is larger than the whole limit enters alone."""
-
-    async def scenario(visitors: Visitors) -> None:
+    async with gate() as visitors:
         await visitors.come("a", 10)
         await visitors.come("huge", 1000)
         await visitors.come("b", 10)
@@ -87,25 +83,19 @@ def test_larger_than_the_gate() -> None:
         await visitors.go("huge")
         assert ["a", "huge", "b"] == visitors.inside
 
-    visit(scenario)
 
-
-def test_cancelled_while_waiting() -> None:
+async def test_cancelled_while_waiting() -> None:
     """One that goes away from the queue lets those behind it in."""
-
-    async def scenario(visitors: Visitors) -> None:
+    async with gate() as visitors:
         for name, size in (("a", 60), ("b", 90), ("c", 40)):
             await visitors.come(name, size)
         await visitors.cancel("b")
         assert ["a", "c"] == visitors.inside
 
-    visit(scenario)
 
-
-def test_cancelled_at_the_door() -> None:
+async def test_cancelled_at_the_door() -> None:
     """One that is cancelled in the moment it is let in takes no room with it."""
-
-    async def scenario(visitors: Visitors) -> None:
+    async with gate() as visitors:
         await visitors.come("a", 100)
         await visitors.come("b", 100)
         visitors._leave["a"].set()  # noqa: SLF001 -- the order of these two steps is the test
@@ -114,13 +104,10 @@ def test_cancelled_at_the_door() -> None:
         await visitors.come("c", 100)
         assert ["a", "c"] == visitors.inside
 
-    visit(scenario)
 
-
-def test_patience_ends() -> None:
+async def test_patience_ends() -> None:
     """One that waited too long is told to come back, and leaves the queue."""
-
-    async def scenario(visitors: Visitors) -> None:
+    async with gate(patience=0.05) as visitors:
         await visitors.come("a", 100)
         await visitors.come("b", 100)
         with pytest.raises(Overloaded) as caught:
@@ -129,8 +116,6 @@ def test_patience_ends() -> None:
         await visitors.go("a")
         await visitors.come("c", 100)
         assert ["a", "c"] == visitors.inside
-
-    visit(scenario, patience=0.05)
 
 
 async def test_size_that_becomes_known() -> None:

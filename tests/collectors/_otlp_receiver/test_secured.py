@@ -10,6 +10,7 @@ import ssl
 import stat
 from contextlib import AsyncExitStack, closing
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -344,24 +345,20 @@ def test_unix_sockets(serve: Serve, sockets: Path, turn_pb: bytes) -> None:
 
 
 @pytest.mark.parametrize("module", [otlp_http, otlp_grpc])
-def test_unix_socket_in_use(sockets: Path, module: object) -> None:
+async def test_unix_socket_in_use(sockets: Path, module: object) -> None:
     """A socket that somebody listens on, and a file that is none, are mistakes in the settings."""
     path = sockets / "taken.sock"
-
-    async def enter() -> None:
-        config = module.Config(unix_socket=path)  # type: ignore[attr-defined]
-        async with module.build(config, None, lambda: datetime.now(UTC)):  # type: ignore[attr-defined]
-            pass
-
+    config = module.Config(unix_socket=path)  # type: ignore[attr-defined]
+    clock = partial(datetime.now, UTC)
     with closing(socket.socket(socket.AF_UNIX)) as listener:
         listener.bind(str(path))
         listener.listen()
         with pytest.raises(ConfigError, match="already in use"):
-            asyncio.run(enter())
+            await module.build(config, None, clock).__aenter__()  # type: ignore[attr-defined]
     path.unlink()
     path.touch()
     with pytest.raises(ConfigError, match="no socket"):
-        asyncio.run(enter())
+        await module.build(config, None, clock).__aenter__()  # type: ignore[attr-defined]
 
 
 async def test_several_listeners() -> None:

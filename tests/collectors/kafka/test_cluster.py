@@ -75,20 +75,16 @@ def test_stopped_without_cluster(scene: Scene) -> None:
     assert set() == set(threading.enumerate()) - threads
 
 
-def test_other_collectors(store: SqlStore, turn_pb: bytes) -> None:
+async def test_other_collectors(store: SqlStore, turn_pb: bytes) -> None:
     """A Kafka that is not there holds up no other collector of the same event loop."""
-
-    async def scenario() -> tuple[int, float]:
-        config = kafka.Config(bootstrap_servers=(f"127.0.0.1:{free_port()}",))
-        async with (
-            Intake(store, IntakeSettings()) as intake,
-            kafka.build(config, intake, lambda: datetime.now(UTC)),
-            otlp_http.build(otlp_http.Config(port=0), intake, lambda: datetime.now(UTC)) as http,
-        ):
-            began = time.monotonic()
-            return await asyncio.to_thread(post, http.address, turn_pb), time.monotonic() - began
-
-    status, seconds = asyncio.run(scenario())
+    config = kafka.Config(bootstrap_servers=(f"127.0.0.1:{free_port()}",))
+    async with (
+        Intake(store, IntakeSettings()) as intake,
+        kafka.build(config, intake, lambda: datetime.now(UTC)),
+        otlp_http.build(otlp_http.Config(port=0), intake, lambda: datetime.now(UTC)) as http,
+    ):
+        began = time.monotonic()
+        status, seconds = await asyncio.to_thread(post, http.address, turn_pb), time.monotonic() - began
     assert 200 == status
     assert seconds < 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -188,17 +187,13 @@ def test_call_without_a_message(running: Running) -> None:
     assert grpc.StatusCode.INVALID_ARGUMENT == caught.value.code()
 
 
-def test_slow_sender(serve: Serve) -> None:
+async def test_slow_sender(serve: Serve) -> None:
     """A message that does not arrive in time is UNAVAILABLE."""
     running = serve(grpc={"body_timeout": "200ms"})
     host, port = running.grpc.address
-
-    async def stall() -> grpc.StatusCode:
-        async with grpc.aio.insecure_channel(f"{host}:{port}") as channel:
-            stream = channel.stream_unary(f"/opentelemetry.proto.collector.{TRACES}/Export")(timeout=20)
-            return await stream.code()
-
-    assert grpc.StatusCode.UNAVAILABLE == asyncio.run(stall())
+    async with grpc.aio.insecure_channel(f"{host}:{port}") as channel:
+        stream = channel.stream_unary(f"/opentelemetry.proto.collector.{TRACES}/Export")(timeout=20)
+        assert grpc.StatusCode.UNAVAILABLE == await stream.code()
     assert {"slow": 1} == running.grpc.stats().requests
 
 
@@ -218,13 +213,8 @@ def test_stopping_answers_what_is_under_way(
     assert 3 == len(running.spans())
 
 
-def test_address_in_use(running: Running) -> None:
+async def test_address_in_use(running: Running) -> None:
     """A taken port is a mistake in the settings, and the error says so."""
-
-    async def enter() -> None:
-        config = otlp_grpc.Config(port=running.grpc.address[1])
-        async with otlp_grpc.build(config, running.intake, lambda: datetime.now(UTC)):
-            pass
-
+    again = otlp_grpc.build(otlp_grpc.Config(port=running.grpc.address[1]), running.intake, lambda: datetime.now(UTC))
     with pytest.raises(ConfigError, match="otlp_grpc: cannot listen on "):
-        asyncio.run(enter())
+        await again.__aenter__()

@@ -357,16 +357,11 @@ def test_two_requests_on_one_connection(running: Running, turn_pb: bytes) -> Non
                     reply += connection.recv(65536)
 
 
-def test_address_in_use(running: Running) -> None:
+async def test_address_in_use(running: Running) -> None:
     """A taken port is a mistake in the settings, and the error says so."""
-
-    async def enter() -> None:
-        config = otlp_http.Config(port=running.http.address[1])
-        async with otlp_http.build(config, running.intake, lambda: datetime.now(UTC)):
-            pass
-
+    again = otlp_http.build(otlp_http.Config(port=running.http.address[1]), running.intake, lambda: datetime.now(UTC))
     with pytest.raises(ConfigError, match="otlp_http: cannot listen on "):
-        asyncio.run(enter())
+        await again.__aenter__()
 
 
 async def test_fault_of_ours(turn_json: bytes, caplog: pytest.LogCaptureFixture) -> None:
