@@ -58,14 +58,12 @@ def _turn(case: Case) -> Turn:
     return judged_turn(turn["response"], *citations, query=turn["query"])
 
 
-def _play(case: Case, metric: PromptMetric, server: JudgeServer, judge: OpenAIJudge, *, turns: int = 1) -> list[Answer]:
+async def _play(
+    case: Case, metric: PromptMetric, server: JudgeServer, judge: OpenAIJudge, *, turns: int = 1
+) -> list[Answer]:
     server.script(*(Step(status=s["status"], body=s["body"], headers=s["headers"]) for s in case["script"]))
-
-    async def conversation() -> list[Answer]:
-        async with judge:
-            return [(await converse([metric], _turn(case), judge))[0] for _ in range(turns)]
-
-    return asyncio.run(conversation())
+    async with judge:
+        return [(await converse([metric], _turn(case), judge))[0] for _ in range(turns)]
 
 
 def _score(answer: Answer) -> float | None:
@@ -73,23 +71,23 @@ def _score(answer: Answer) -> float | None:
     return answer.result.score
 
 
-def test_parameters_not_taken(
+async def test_parameters_not_taken(
     shared: Path, metric: PromptMetric, judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]
 ) -> None:
     """J01: one resend with the other parameter, and the next turn needs one call."""
     case = _case(shared, "J01")
-    first, _ = _play(case, metric, judge_server, new_judge(), turns=2)
+    first, _ = await _play(case, metric, judge_server, new_judge(), turns=2)
     assert case["expect"]["score"] == _score(first)
     assert case["expect"]["calls"] + case["expect"]["next_turn_calls"] == len(judge_server.asked)
 
 
 @pytest.mark.parametrize("name", ["J02", "J06", "J07"])
-def test_without_a_score(
+async def test_without_a_score(
     shared: Path, metric: PromptMetric, judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge], name: str
 ) -> None:
     """J02, J06, J07: filtered, impossible and refused judgements have a reason and no score."""
     case = _case(shared, name)
-    (answer,) = _play(case, metric, judge_server, new_judge())
+    (answer,) = await _play(case, metric, judge_server, new_judge())
     assert _REASONS[case["expect"]["status"]] == answer.result
     assert len(case["script"]) == len(judge_server.asked)
     if isinstance(last := case["script"][-1]["body"], dict) and "choices" in last:
@@ -98,23 +96,23 @@ def test_without_a_score(
 
 
 @pytest.mark.parametrize("name", ["J05", "J08", "J10", "J11"])
-def test_with_a_score(
+async def test_with_a_score(
     shared: Path, metric: PromptMetric, judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge], name: str
 ) -> None:
     """J05, J08, J10, J11: fenced, cut-off, foreign and hostile judgements have the judge's own score."""
     case = _case(shared, name)
-    (answer,) = _play(case, metric, judge_server, new_judge())
+    (answer,) = await _play(case, metric, judge_server, new_judge())
     assert case["expect"]["score"] == _score(answer)
     assert len(case["script"]) == len(judge_server.asked)
     assert case["expect"].get("prompt_contains", "") in judge_server.asked[0].prompt
 
 
-def test_hostile_text_in_the_prompt(
+async def test_hostile_text_in_the_prompt(
     shared: Path, metric: PromptMetric, judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]
 ) -> None:
     """J11: the rubric is no part of the judged text, which stands whole between marks it cannot know."""
     case = _case(shared, "J11")
-    _play(case, metric, judge_server, new_judge())
+    await _play(case, metric, judge_server, new_judge())
     system, user = (message["content"] for message in judge_server.asked[0].body["messages"])
     mark = fence(metric.fence_key, "turn-1")
     assert "the reason first" in system
@@ -122,12 +120,12 @@ def test_hostile_text_in_the_prompt(
     assert f"{mark}\n{case['turn']['response']}\n{mark}" in user
 
 
-def test_prompt_too_long(
+async def test_prompt_too_long(
     shared: Path, metric: PromptMetric, judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]
 ) -> None:
     """J12: one retry with all documents cut fairly, their ids kept and the answer whole."""
     case = _case(shared, "J12")
-    (answer,) = _play(case, metric, judge_server, new_judge())
+    (answer,) = await _play(case, metric, judge_server, new_judge())
     assert isinstance(answer.result, Finding)
     assert (5.0, {CONTEXT_TRUNCATED}) == (answer.result.score, answer.result.flags)
     first, second = (asked.prompt for asked in judge_server.asked)
@@ -136,52 +134,46 @@ def test_prompt_too_long(
     assert case["turn"]["response"] in second
 
 
-def test_rate_limit(
+async def test_rate_limit(
     shared: Path, metric: PromptMetric, judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]
 ) -> None:
     """J03: the next call comes after the pause that was asked for, also from other callers; nothing multiplies."""
     case = _case(shared, "J03")
     judge_server.script(*(Step(status=s["status"], body=s["body"], headers=s["headers"]) for s in case["script"]))
     judge_server.answer = lambda _: json.dumps({"score": 5, "reason": "supported"})
-
-    async def conversation() -> list[Answer]:
-        async with new_judge() as judge:
-            paced = PacedJudge(judge)
-            first = asyncio.create_task(converse([metric], _turn(case), paced))
-            while not paced.resting:  # noqa: ASYNC110 -- a pause has no event to wait for
-                await asyncio.sleep(0.01)
-            other = await converse([metric], _turn(case), paced)
-            return [*await first, *other]
-
-    answers = asyncio.run(conversation())
+    async with new_judge() as judge:
+        paced = PacedJudge(judge)
+        first = asyncio.create_task(converse([metric], _turn(case), paced))
+        while not paced.resting:  # noqa: ASYNC110 -- a pause has no event to wait for
+            await asyncio.sleep(0.01)
+        other = await converse([metric], _turn(case), paced)
+        answers = [*await first, *other]
     assert [case["expect"]["score"]] * 2 == [_score(answer) for answer in answers]
     refused, *later = [asked.at for asked in judge_server.asked]
     assert case["expect"]["calls"] == len(later)
     assert all(at - refused >= case["expect"]["min_gap_s"] for at in later)
 
 
-def test_time_out(
+async def test_time_out(
     shared: Path, metric: PromptMetric, judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]
 ) -> None:
     """J04: a call that is never answered ends at our own deadline, as a time-out."""
     case = _case(shared, "J04")
     judge_server.script(Step(hang=True))
     judge = new_judge(timeout=timedelta(seconds=0.3))
-
-    async def conversation() -> None:
-        async with judge:
-            await converse([metric], _turn(case), judge)
-
     started = time.monotonic()
     with pytest.raises(TimedOut):
-        asyncio.run(conversation())
+        async with judge:
+            await converse([metric], _turn(case), judge)
     assert time.monotonic() - started < case["expect"]["max_turn_s"]
     assert "error:timeout" == case["expect"]["status"]
     # By the settings' defaults a first try and its repair, both hanging, stay within the bound as well.
     assert 2 * JudgeSettings().timeout.total_seconds() < case["expect"]["max_turn_s"]
 
 
-def test_format_that_is_ignored(shared: Path, judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
+async def test_format_that_is_ignored(
+    shared: Path, judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]
+) -> None:
     """R01: the second call has the schema in words, and later turns have it at once."""
     case = json.loads((shared / "cases/round2/payloads/R01-response-format-ignored.judge.json").read_text("utf-8"))
     deaf, choice = case["replies_in_order"]
@@ -194,12 +186,8 @@ def test_format_that_is_ignored(shared: Path, judge_server: JudgeServer, new_jud
 
     judge_server.answer = answer
     turn = judged_turn(case["turn"]["answer"], case["turn"]["context"], query=case["turn"]["question"])
-
-    async def conversation() -> list[Answer]:
-        async with new_judge() as judge:
-            return [(await converse([load("relevance", judge_name=judge.name)], turn, judge))[0] for _ in range(2)]
-
-    answers = asyncio.run(conversation())
+    async with new_judge() as judge:
+        answers = [(await converse([load("relevance", judge_name=judge.name)], turn, judge))[0] for _ in range(2)]
     assert [case["expected"]["score"]] * 2 == [_score(answer) for answer in answers]
     assert 3 == len(judge_server.asked)
 

@@ -1,11 +1,11 @@
 """Claims held against passages, one at a time, over loopback."""
 
-import asyncio
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from conversation import answers_of
 from judge_server import JudgeServer, Step, completion, refusal
 from judged_turn import judged_turn
 
@@ -21,13 +21,9 @@ NewJudge = Callable[..., OpenAIJudge]
 EARTH = "The Earth is the third planet from the Sun and the only astronomical object known to harbor life."
 
 
-def _verify(judge: OpenAIJudge, turn: Turn) -> Answer:
-    async def conversation() -> Answer:
-        async with judge:
-            (answer,) = await converse([load("factcheck", judge_name=judge.name)], turn, judge)
-            return answer
-
-    return asyncio.run(conversation())
+async def _verify(judge: OpenAIJudge, turn: Turn) -> Answer:
+    (answer,) = await answers_of(judge, "factcheck", turn)
+    return answer
 
 
 def _supported(*supported: str, p: float = 0.9) -> Callable[[dict[str, Any]], Step]:
@@ -45,13 +41,13 @@ def _supported(*supported: str, p: float = 0.9) -> Callable[[dict[str, Any]], St
 
 
 @pytest.mark.parametrize(("place", "score", "defect"), [("third", 0.9, False), ("fourth", 0.1, True)])
-def test_published_example(
+async def test_published_example(
     judge_server: JudgeServer, new_judge: NewJudge, place: str, score: float, *, defect: bool
 ) -> None:
     """The third planet passes and the fourth fails, in the published form and with two tokens of reply."""
     judge_server.answer = _supported("Claim: The Earth is the third")
     turn = judged_turn(f"The Earth is the {place} planet from the Sun.", EARTH)
-    answer = _verify(new_judge(), turn)
+    answer = await _verify(new_judge(), turn)
     assert isinstance(answer.result, Finding)
     assert (pytest.approx(score), defect) == (answer.result.score, answer.result.defect)
     (call,) = judge_server.asked
@@ -63,7 +59,7 @@ def test_published_example(
     assert "response_format" not in call.body
 
 
-def test_any_judge(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_any_judge(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """A model that was not made for the published form is told what to do, with claim and passage between marks."""
     judge_server.answer = lambda body: "Yes" if "third" in body["messages"][1]["content"].split("CLAIM")[1] else "No"
 
@@ -73,7 +69,7 @@ def test_any_judge(judge_server: JudgeServer, new_judge: NewJudge) -> None:
             (answer,) = await converse([load("claim_check", judge_name=judge.name)], turn, judge)
             return answer
 
-    findings = [asyncio.run(conversation(place)).result for place in ("third", "fourth")]
+    findings = [(await conversation(place)).result for place in ("third", "fourth")]
     assert [(1.0, False), (0.0, True)] == [(f.score, f.defect) for f in findings if isinstance(f, Finding)]
     system, user = (message["content"] for message in judge_server.asked[0].body["messages"])
     assert "Reply with the one word Yes or No." in system
@@ -81,7 +77,7 @@ def test_any_judge(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     assert f"DOCUMENT\n{mark}\n{EARTH}\n{mark}\n\nQUESTION\n{mark}\nWhich planet is it?\n{mark}\n" in user
 
 
-def test_best_passage_and_worst_sentence(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_best_passage_and_worst_sentence(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """A sentence counts as its best passage, an answer as its worst sentence; courtesies are not asked about."""
     probabilities = {("a", "Refunds"): 0.2, ("b", "Refunds"): 0.8, ("a", "Shipping"): 0.6, ("b", "Shipping"): 0.3}
 
@@ -98,7 +94,7 @@ def test_best_passage_and_worst_sentence(judge_server: JudgeServer, new_judge: N
         Citation(id="a", content="Passage a about refunds and shipping."),
         Citation(id="b", content="Passage b about refunds and shipping."),
     )
-    answer_ = _verify(new_judge(), turn)
+    answer_ = await _verify(new_judge(), turn)
     assert isinstance(answer_.result, Finding)
     assert pytest.approx(0.6) == answer_.result.score
     assert [(1, "supported", "b", "P(yes) 0.80"), (2, "supported", "a", "P(yes) 0.60")] == [
@@ -116,12 +112,12 @@ def test_best_passage_and_worst_sentence(judge_server: JudgeServer, new_judge: N
         ({"▁no": 0.75, "▁yes": 0.25}, 0.25),
     ],
 )
-def test_spellings(
+async def test_spellings(
     judge_server: JudgeServer, new_judge: NewJudge, alternatives: Mapping[str, float], score: float
 ) -> None:
     """All spellings of yes and of no count together, and what is neither is left out."""
     judge_server.script(completion("Yes", alternatives=alternatives))
-    answer = _verify(new_judge(), judged_turn())
+    answer = await _verify(new_judge(), judged_turn())
     assert isinstance(answer.result, Finding)
     assert pytest.approx(score) == answer.result.score
 
@@ -134,28 +130,28 @@ def test_spellings(
         completion(""),
     ],
 )
-def test_neither_yes_nor_no(judge_server: JudgeServer, new_judge: NewJudge, step: Step) -> None:
+async def test_neither_yes_nor_no(judge_server: JudgeServer, new_judge: NewJudge, step: Step) -> None:
     """Where yes and no together are unlikely, or the word is another, there is no score."""
     judge_server.script(step)
-    assert Reason.UNREADABLE == _verify(new_judge(), judged_turn()).result
+    assert Reason.UNREADABLE == (await _verify(new_judge(), judged_turn())).result
 
 
-def test_without_alternatives(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_without_alternatives(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """An endpoint that gives fewer alternatives, or none, is asked for what it gives, and its word counts."""
     judge_server.script(
         refusal(400, "Invalid value: top_logprobs must be at most 5", param="top_logprobs"),
         refusal(400, "logprobs are not supported with this model"),
         completion("No"),
     )
-    answer = _verify(new_judge(), judged_turn())
+    answer = await _verify(new_judge(), judged_turn())
     assert isinstance(answer.result, Finding)
     assert (0.0, True) == (answer.result.score, answer.result.defect)
     assert [20, 5, None] == [call.body.get("top_logprobs") for call in judge_server.asked]
 
 
-def test_nothing_to_ask(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_nothing_to_ask(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """An answer without a claim costs no call."""
-    assert Reason.NO_CLAIMS == _verify(new_judge(), judged_turn("I don't know that. Anything else?")).result
+    assert Reason.NO_CLAIMS == (await _verify(new_judge(), judged_turn("I don't know that. Anything else?"))).result
     assert [] == judge_server.asked
 
 
@@ -168,19 +164,19 @@ def test_nothing_to_ask(judge_server: JudgeServer, new_judge: NewJudge) -> None:
         (refusal(400, "no"), Reason.REJECTED),
     ],
 )
-def test_one_question_fails(judge_server: JudgeServer, new_judge: NewJudge, step: Step, reason: Reason) -> None:
+async def test_one_question_fails(judge_server: JudgeServer, new_judge: NewJudge, step: Step, reason: Reason) -> None:
     """An answer of which one sentence cannot be judged is not judged by the others."""
     judge_server.script(step)
-    answer = _verify(new_judge(), judged_turn("Refunds take 14 days. Shipping is free."))
+    answer = await _verify(new_judge(), judged_turn("Refunds take 14 days. Shipping is free."))
     assert reason == answer.result
     assert 2 == len(judge_server.asked)
 
 
-def test_broken_endpoint(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_broken_endpoint(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """A question that could not be asked now is the whole turn's."""
     judge_server.script(refusal(500))
     with pytest.raises(Retryable):
-        _verify(new_judge(), judged_turn("Refunds take 14 days. Shipping is free."))
+        await _verify(new_judge(), judged_turn("Refunds take 14 days. Shipping is free."))
 
 
 def test_long_answer_and_documents() -> None:

@@ -7,7 +7,7 @@ import pytest
 from monitor.judging.concurrently import concurrently
 
 
-def test_order() -> None:
+async def test_order() -> None:
     """Results come in the order of the work, and never more run at once than allowed."""
     running = most = 0
 
@@ -19,11 +19,11 @@ def test_order() -> None:
         running -= 1
         return number
 
-    assert tuple(range(12)) == asyncio.run(concurrently(map(call, range(12)), at_once=3))
+    assert tuple(range(12)) == await concurrently(map(call, range(12)), at_once=3)
     assert 3 == most
 
 
-def test_failure() -> None:
+async def test_failure() -> None:
     """The first failure is raised as it is, what runs is cancelled, and what has not begun never does."""
     started: list[int] = []
     cancelled: list[int] = []
@@ -39,6 +39,6 @@ def test_failure() -> None:
             raise
 
     with pytest.raises(KeyError):
-        asyncio.run(concurrently(map(call, range(9)), at_once=2))
+        await concurrently(map(call, range(9)), at_once=2)
     assert ([0, 1], [0]) == (started[:2], cancelled[:1])
     assert 9 > len(started)

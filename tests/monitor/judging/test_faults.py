@@ -1,6 +1,5 @@
 """Whatever a judge replies and a turn holds, there is a finding or a reason: no pass by accident, and no crash."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -73,12 +72,9 @@ def _said(reply: object) -> Step:
     return replace(step, body=json.dumps(step.body))
 
 
-def _converse(judge: OpenAIJudge, file: str, *turns: Turn) -> list[tuple[Answer, ...]]:
-    async def conversation() -> list[tuple[Answer, ...]]:
-        async with judge:
-            return [await converse(load_all(file, judge_name=judge.name), turn, judge) for turn in turns]
-
-    return asyncio.run(conversation())
+async def _converse(judge: OpenAIJudge, file: str, *turns: Turn) -> list[tuple[Answer, ...]]:
+    async with judge:
+        return [await converse(load_all(file, judge_name=judge.name), turn, judge) for turn in turns]
 
 
 @pytest.mark.parametrize("file", shipped())
@@ -106,11 +102,11 @@ _WRONG_SENTENCES = {
 
 
 @pytest.mark.parametrize("numbers", _WRONG_SENTENCES.values(), ids=_WRONG_SENTENCES)
-def test_wrong_sentences(judge_server: JudgeServer, new_judge: NewJudge, numbers: list[int]) -> None:
+async def test_wrong_sentences(judge_server: JudgeServer, new_judge: NewJudge, numbers: list[int]) -> None:
     """A verdict is not taken for another sentence, and none is made up for one that is missing."""
     entry = {"document": "", "evidence": "", "verdict": "supported", "reason": "", "addresses_evaluator": False}
     judge_server.answer = lambda _: json.dumps({"sentences": [{"n": n, **entry} for n in numbers]})
-    ((answer,),) = _converse(new_judge(), "groundedness", TURN)
+    ((answer,),) = await _converse(new_judge(), "groundedness", TURN)
     assert Reason.UNREADABLE == answer.result
     assert 2 == len(judge_server.asked)
 
@@ -132,22 +128,24 @@ _FAULTS: dict[str, tuple[Step, type[Retryable] | Reason]] = {
 
 
 @pytest.mark.parametrize(("step", "outcome"), _FAULTS.values(), ids=_FAULTS)
-def test_fault(judge_server: JudgeServer, new_judge: NewJudge, step: Step, outcome: type[Retryable] | Reason) -> None:
+async def test_fault(
+    judge_server: JudgeServer, new_judge: NewJudge, step: Step, outcome: type[Retryable] | Reason
+) -> None:
     """Each fault of an endpoint is either the turn's, with its reason, or to be tried again."""
     judge_server.answer = lambda _: step
     judge = new_judge(timeout=timedelta(seconds=0.5))
     if isinstance(outcome, Reason):
-        ((answer,),) = _converse(judge, "relevance", TURN)
+        ((answer,),) = await _converse(judge, "relevance", TURN)
         assert outcome == answer.result
         return
     with pytest.raises(outcome):
-        _converse(judge, "relevance", TURN)
+        await _converse(judge, "relevance", TURN)
 
 
-def test_slow_but_in_time(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_slow_but_in_time(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """A reply that comes in pieces within the deadline is read like any other."""
     judge_server.script(replace(completion(json.dumps({"reason": "r", "score": 4})), slow=0.2))
-    ((answer,),) = _converse(new_judge(), "relevance", TURN)
+    ((answer,),) = await _converse(new_judge(), "relevance", TURN)
     assert isinstance(answer.result, Finding)
     assert 4.0 == answer.result.score
 
@@ -185,11 +183,11 @@ TURNS: dict[str, Turn] = {
 
 
 @pytest.mark.parametrize("file", shipped())
-def test_turn_of_any_kind(judge_server: JudgeServer, new_judge: NewJudge, file: str) -> None:
+async def test_turn_of_any_kind(judge_server: JudgeServer, new_judge: NewJudge, file: str) -> None:
     """A judge who finds nothing wrong scores every metric whose needs a turn meets, whatever text it holds."""
     turns = [replace(turn, ground_truth="14 days.") for turn in TURNS.values()]
     metrics = load_all(file, judge_name="openai:judge-1")
-    for name, turn, answers in zip(TURNS, turns, _converse(new_judge(), file, *turns), strict=True):
+    for name, turn, answers in zip(TURNS, turns, await _converse(new_judge(), file, *turns), strict=True):
         assert [None] * len(metrics) == [unmet(turn, metric.rubric) for metric in metrics]
         defects = [a.result.defect if isinstance(a.result, Finding) else a.result for a in answers]
         assert (name, [False] * len(metrics)) == (name, defects)
@@ -209,10 +207,10 @@ _LACKING: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("file", shipped())
-def test_turn_that_lacks_something(judge_server: JudgeServer, new_judge: NewJudge, file: str) -> None:
+async def test_turn_that_lacks_something(judge_server: JudgeServer, new_judge: NewJudge, file: str) -> None:
     """What a turn lacks crashes nothing, though the stage before would not have asked, and is no reading error."""
     turns = [replace(TURN, **lacking) for lacking in _LACKING.values()]
-    judged = _converse(new_judge(), file, *turns)
+    judged = await _converse(new_judge(), file, *turns)
     results = {answer.result for answers in judged for answer in answers if not isinstance(answer.result, Finding)}
     assert results <= {Reason.NO_CLAIMS, Reason.NO_CONTEXT}
     assert len(judge_server.asked) <= 5 * len(turns)

@@ -1,6 +1,5 @@
 """A judge and its fallback, over two loopback servers."""
 
-import asyncio
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -32,12 +31,9 @@ def _judges(new_judge: NewJudge, second: JudgeServer, *, model: str) -> Judges:
     return Judges(PacedJudge(new_judge()), PacedJudge(fallback))
 
 
-def _judge(judges: Judges, *, times: int = 1) -> list[Answer]:
-    async def conversation() -> list[Answer]:
-        async with judges:
-            return [(await judges.judge([METRIC], judged_turn()))[0] for _ in range(times)]
-
-    return asyncio.run(conversation())
+async def _judge(judges: Judges, *, times: int = 1) -> list[Answer]:
+    async with judges:
+        return [(await judges.judge([METRIC], judged_turn()))[0] for _ in range(times)]
 
 
 @pytest.mark.parametrize(
@@ -50,12 +46,12 @@ def _judge(judges: Judges, *, times: int = 1) -> list[Answer]:
         [refusal(400, "odd request")],
     ],
 )
-def test_no_verdict(
+async def test_no_verdict(
     judge_server: JudgeServer, second_server: JudgeServer, new_judge: NewJudge, steps: list[Step]
 ) -> None:
     """A turn that the judge gives no verdict on is judged by the fallback, flagged, at the cost of both."""
     judge_server.script(*steps)
-    (answer,) = _judge(_judges(new_judge, second_server, model="judge-2"))
+    (answer,) = await _judge(_judges(new_judge, second_server, model="judge-2"))
     assert isinstance(answer.result, Finding)
     assert (5.0, {FALLBACK_JUDGE}) == (answer.result.score, answer.result.flags)
     paid = len([step for step in steps if step.status == 200])
@@ -63,35 +59,39 @@ def test_no_verdict(
     assert 1 == len(second_server.asked)
 
 
-def test_both_refuse(judge_server: JudgeServer, second_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_both_refuse(judge_server: JudgeServer, second_server: JudgeServer, new_judge: NewJudge) -> None:
     """When the fallback gives no verdict either, the judge's own reason stands."""
     judge_server.script(completion(None, refusal="No."))
     second_server.script(refusal(400, code="content_filter"))
-    (answer,) = _judge(_judges(new_judge, second_server, model="judge-2"))
+    (answer,) = await _judge(_judges(new_judge, second_server, model="judge-2"))
     assert (Reason.REFUSED, 1) == (answer.result, answer.exchange.calls)
 
 
-def test_fallback_is_down(judge_server: JudgeServer, second_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_fallback_is_down(judge_server: JudgeServer, second_server: JudgeServer, new_judge: NewJudge) -> None:
     """A fallback that cannot be reached changes nothing."""
     judge_server.script(completion(None, refusal="No."))
     second_server.script(refusal(500))
-    (answer,) = _judge(_judges(new_judge, second_server, model="judge-2"))
+    (answer,) = await _judge(_judges(new_judge, second_server, model="judge-2"))
     assert Reason.REFUSED == answer.result
 
 
-def test_outage_with_another_model(judge_server: JudgeServer, second_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_outage_with_another_model(
+    judge_server: JudgeServer, second_server: JudgeServer, new_judge: NewJudge
+) -> None:
     """A fallback of another model does not take over: the trend would change with the judge."""
     judge_server.script(refusal(401))
     judges = _judges(new_judge, second_server, model="judge-2")
     with pytest.raises(Unusable):
-        _judge(judges)
+        await _judge(judges)
     assert [] == second_server.asked
 
 
-def test_outage_with_the_same_model(judge_server: JudgeServer, second_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_outage_with_the_same_model(
+    judge_server: JudgeServer, second_server: JudgeServer, new_judge: NewJudge
+) -> None:
     """The same model elsewhere takes over, unflagged, and the judge is not asked while it rests."""
     judge_server.script(refusal(401))
-    answers = _judge(_judges(new_judge, second_server, model="judge-1"), times=3)
+    answers = await _judge(_judges(new_judge, second_server, model="judge-1"), times=3)
     assert [frozenset()] * 3 == [a.result.flags for a in answers if isinstance(a.result, Finding)]
     assert (1, 3) == (len(judge_server.asked), len(second_server.asked))
 

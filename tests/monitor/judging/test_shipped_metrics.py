@@ -1,17 +1,16 @@
 """Every shipped metric against replies worked out by hand: score, label, severity and defect."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from conversation import answers_of
 from judge_server import JudgeServer
 from judged_turn import judged_turn
 
 from monitor.errors import UnreadableReply
-from monitor.judging.dialogue import Answer, converse
 from monitor.judging.endpoint.client import OpenAIJudge
 from monitor.judging.prompt.file import shipped
 from monitor.judging.prompt_metric import PromptMetric, load_all
@@ -403,16 +402,11 @@ def test_published_conversation_with_reference() -> None:
 
 
 @pytest.mark.parametrize("file", shipped())
-def test_every_metric_over_loopback(
+async def test_every_metric_over_loopback(
     file: str, judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]
 ) -> None:
     """Each shipped file is asked in one form and read back whole: a judge who finds nothing wrong finds no defect."""
-
-    async def conversation() -> tuple[Answer, ...]:
-        async with new_judge() as judge:
-            return await converse(load_all(file, judge_name=judge.name), TURN, judge)
-
-    answers = asyncio.run(conversation())
+    answers = await answers_of(new_judge(), file, TURN)
     assert [False] * len(answers) == [a.result.defect if isinstance(a.result, Finding) else a for a in answers]
     # Claims are asked side by side, so in any order.
     assert any("Refunds are paid within 14 days." in asked.prompt for asked in judge_server.asked)

@@ -67,12 +67,9 @@ def _scorer(store: SqlStore, judges: Judges, settings: SecondOpinionSettings) ->
     )
 
 
-def _drain(store: SqlStore, server: JudgeServer, settings: SecondOpinionSettings) -> None:
-    async def work() -> None:
-        async with _judges(server) as judges:
-            await _scorer(store, judges, settings).drain()
-
-    asyncio.run(work())
+async def _drain(store: SqlStore, server: JudgeServer, settings: SecondOpinionSettings) -> None:
+    async with _judges(server) as judges:
+        await _scorer(store, judges, settings).drain()
 
 
 def _graded(score: int, *, model: str = "judge-1") -> Step:
@@ -90,7 +87,7 @@ def _graded(score: int, *, model: str = "judge-1") -> Step:
     return step
 
 
-def test_repeat(store: SqlStore, server: JudgeServer) -> None:
+async def test_repeat(store: SqlStore, server: JudgeServer) -> None:
     """Every turn drawn is judged twice; the first verdict stands, and both are kept side by side."""
     seen: set[str] = set()
 
@@ -101,7 +98,7 @@ def test_repeat(store: SqlStore, server: JudgeServer) -> None:
         return _graded(2 if again else 4)
 
     server.answer = wavering  # type: ignore[assignment]
-    _drain(store, server, SecondOpinionSettings(share=1.0))
+    await _drain(store, server, SecondOpinionSettings(share=1.0))
     assert 40 == len(server.asked)
     opinions = store.second_opinions(since=NOW)
     assert 80 == len(opinions)
@@ -111,43 +108,38 @@ def test_repeat(store: SqlStore, server: JudgeServer) -> None:
     assert {4.0} == {o.finding.score for o in store.outcomes("turn-1")[:1] if isinstance(o, Verdict)}
 
 
-def test_share(store: SqlStore, server: JudgeServer) -> None:
+async def test_share(store: SqlStore, server: JudgeServer) -> None:
     """A share of the turns is judged twice, the same turns on every machine; none at a share of zero."""
-    _drain(store, server, SecondOpinionSettings(share=0.3))
+    await _drain(store, server, SecondOpinionSettings(share=0.3))
     drawn = {opinion.job.turn_id for opinion in store.second_opinions(since=NOW)}
     assert 0 < len(drawn) < 15
     assert 20 + len(drawn) == len(server.asked)
 
 
-def test_no_second_opinion_to_be_had(store: SqlStore, server: JudgeServer) -> None:
+async def test_no_second_opinion_to_be_had(store: SqlStore, server: JudgeServer) -> None:
     """A second call that fails changes nothing about the first verdict."""
     server.answer = lambda body: (  # type: ignore[assignment]
         refusal(500) if len([a for a in server.asked if a.body == body]) > 1 else completion(kind(body))
     )
-    _drain(store, server, SecondOpinionSettings(share=1.0))
+    await _drain(store, server, SecondOpinionSettings(share=1.0))
     assert () == store.second_opinions(since=NOW)
     assert all(isinstance(o, Verdict) for number in range(20) for o in store.outcomes(f"turn-{number}"))
 
 
-def test_another_model_answers(store: SqlStore, server: JudgeServer, caplog: pytest.LogCaptureFixture) -> None:
+async def test_another_model_answers(store: SqlStore, server: JudgeServer, caplog: pytest.LogCaptureFixture) -> None:
     """When another model answers behind the same name, old verdicts are judged again by it, and that is told once."""
     server.answer = lambda _: _graded(4, model="judge-1-old")  # type: ignore[assignment]
-
-    async def live() -> Scorer:
-        async with _judges(server) as judges:
-            scorer = _scorer(store, judges, SecondOpinionSettings(share=0, anchors=8))
-            await scorer.drain()
-            second_opinions = scorer._second_opinions  # noqa: SLF001 -- what `run` does every five seconds, without waiting for it
-            assert second_opinions is not None
-            await second_opinions.look()
-            assert 20 == len(server.asked)
-            server.answer = lambda _: _graded(3, model="judge-1-new")  # type: ignore[assignment]
-            await judges.judge(METRICS, judged_turn(name="probe"))
-            await second_opinions.look()
-            await second_opinions.look()
-            return scorer
-
-    scorer = asyncio.run(live())
+    async with _judges(server) as judges:
+        scorer = _scorer(store, judges, SecondOpinionSettings(share=0, anchors=8))
+        await scorer.drain()
+        second_opinions = scorer._second_opinions  # noqa: SLF001 -- what `run` does every five seconds, without waiting for it
+        assert second_opinions is not None
+        await second_opinions.look()
+        assert 20 == len(server.asked)
+        server.answer = lambda _: _graded(3, model="judge-1-new")  # type: ignore[assignment]
+        await judges.judge(METRICS, judged_turn(name="probe"))
+        await second_opinions.look()
+        await second_opinions.look()
     opinions = store.second_opinions(since=NOW)
     assert {(SecondOpinionKind.ANCHOR, "judge-1-new")} == {(o.kind, o.version.model) for o in opinions}
     assert {"relevance": 8, "coherence": 8, "fluency": 8, "refusal": 8} == {
@@ -180,10 +172,10 @@ async def test_a_fingerprint_for_every_reply(store: SqlStore, server: JudgeServe
     assert len(server.asked) <= 20 + 4 * 5
 
 
-def test_anchors_of_a_process_that_died(store: SqlStore, server: JudgeServer) -> None:
+async def test_anchors_of_a_process_that_died(store: SqlStore, server: JudgeServer) -> None:
     """Anchors that the process which met the new model did not get to are judged by another, each of them once."""
     server.answer = lambda _: _graded(4, model="judge-1-old")  # type: ignore[assignment]
-    _drain(store, server, SecondOpinionSettings(share=0))
+    await _drain(store, server, SecondOpinionSettings(share=0))
     met = JudgeVersion(judge="openai:judge-1", model="judge-1-old", fingerprint="fp_1")
     store.meet(met, now=NOW)
     store.meet(replace(met, model="judge-1-new"), now=NOW + timedelta(seconds=1))
@@ -224,9 +216,9 @@ def test_anchors_of_a_process_that_died(store: SqlStore, server: JudgeServer) ->
             await second_opinions.look()
         return len(server.asked) - before - 1
 
-    assert 0 == asyncio.run(live(minutes=1))
-    assert 8 == asyncio.run(live(minutes=6))
-    assert 0 == asyncio.run(live(minutes=12))
+    assert 0 == await live(minutes=1)
+    assert 8 == await live(minutes=6)
+    assert 0 == await live(minutes=12)
     assert 4 * 20 == len(store.second_opinions(since=NOW, kind=SecondOpinionKind.ANCHOR))
 
 

@@ -30,24 +30,21 @@ _REQUEST = ChatRequest(messages=_MESSAGES, schema=_SCHEMA, max_output_tokens=100
 NewJudge = Callable[..., OpenAIJudge]
 
 
-def _ask(judge: OpenAIJudge, *, times: int = 1) -> list[Reply]:
-    async def conversation() -> list[Reply]:
-        async with judge:
-            return [await judge.ask(_REQUEST) for _ in range(times)]
-
-    return asyncio.run(conversation())
+async def _ask(judge: OpenAIJudge, *, times: int = 1) -> list[Reply]:
+    async with judge:
+        return [await judge.ask(_REQUEST) for _ in range(times)]
 
 
-def _failure(judge: OpenAIJudge) -> MonitorError:
+async def _failure(judge: OpenAIJudge) -> MonitorError:
     with pytest.raises(MonitorError) as caught:
-        _ask(judge)
+        await _ask(judge)
     return caught.value
 
 
-def test_reply(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_reply(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """A reply carries text, model, tokens, cost by the configured prices, fingerprint and latency."""
     judge_server.script(completion("{}"))
-    (reply,) = _ask(new_judge())
+    (reply,) = await _ask(new_judge())
     assert ("{}", "judge-1", "stop", 100, 10, "fp_1") == (
         reply.text,
         reply.model,
@@ -60,9 +57,9 @@ def test_reply(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     assert timedelta(0) < reply.latency < timedelta(seconds=10)
 
 
-def test_request(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_request(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """A request is deterministic, bounded and bound to the schema."""
-    _ask(new_judge())
+    await _ask(new_judge())
     (asked,) = judge_server.asked
     assert "Bearer secret-key" == asked.headers["authorization"]
     assert {
@@ -75,7 +72,7 @@ def test_request(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     } == asked.body
 
 
-def test_azure(judge_server: JudgeServer) -> None:
+async def test_azure(judge_server: JudgeServer) -> None:
     """Azure is asked by deployment and version, with its own header for the key; the reply's model is the real one."""
     judge = OpenAIJudge(
         model="our-deployment",
@@ -85,7 +82,7 @@ def test_azure(judge_server: JudgeServer) -> None:
         api_version="2024-10-21",
         prices={"judge-1": Price(1.0, 4.0)},
     )
-    (reply,) = _ask(judge)
+    (reply,) = await _ask(judge)
     (asked,) = judge_server.asked
     assert "/openai/deployments/our-deployment/chat/completions?api-version=2024-10-21" == asked.path
     assert ("secret-key", None) == (asked.headers["api-key"], asked.headers.get("authorization"))
@@ -97,7 +94,7 @@ def test_name(new_judge: NewJudge) -> None:
     assert "openai:judge-1" == new_judge().name
 
 
-def test_refused_parameters(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_refused_parameters(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """Parameters that an endpoint refuses are left out one by one, and not sent again in the next request."""
     judge_server.script(
         refusal(400, "Unsupported parameter: 'max_tokens'", code="unsupported_parameter", param="max_tokens"),
@@ -106,7 +103,7 @@ def test_refused_parameters(judge_server: JudgeServer, new_judge: NewJudge) -> N
         refusal(400, "'response_format' of type 'json_schema' is not supported", param="response_format"),
         refusal(422, "response_format must be text"),
     )
-    _ask(new_judge(), times=2)
+    await _ask(new_judge(), times=2)
     assert 7 == len(judge_server.asked)
     for asked in judge_server.asked[5:]:
         assert {"model", "messages", "max_completion_tokens"} == asked.body.keys()
@@ -131,12 +128,12 @@ async def test_refusals_side_by_side(judge_server: JudgeServer, new_judge: NewJu
     assert all("max_completion_tokens" in asked.body for asked in judge_server.asked[3:])
 
 
-def test_reasoning_only(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_reasoning_only(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """After a reply of nothing but reasoning the endpoint is asked not to reason, as long as it takes that."""
     judge_server.script(
         completion("", reasoning="hmm"), completion("{}"), refusal(400, "Unknown parameter: 'reasoning_effort'")
     )
-    replies = _ask(new_judge(), times=3)
+    replies = await _ask(new_judge(), times=3)
     assert [True, False, False] == [reply.reasoned for reply in replies]
     assert [None, "none", "none", None] == [asked.body.get("reasoning_effort") for asked in judge_server.asked]
 
@@ -183,12 +180,12 @@ async def test_without_a_schema(judge_server: JudgeServer, new_judge: NewJudge) 
         (refusal(413), Rejected, "context_length"),
     ],
 )
-def test_error(
+async def test_error(
     judge_server: JudgeServer, new_judge: NewJudge, step: Step, kind: type[MonitorError], reason: str | None
 ) -> None:
     """Each failure is of its branch, was asked once, and quotes neither the prompt nor the key nor the endpoint."""
     judge_server.script(step)
-    error = _failure(new_judge())
+    error = await _failure(new_judge())
     assert kind is type(error)
     assert reason == getattr(error, "reason", None)
     assert 1 == len(judge_server.asked)
@@ -196,18 +193,18 @@ def test_error(
     assert error.__cause__ is None
 
 
-def test_no_server(new_judge: NewJudge, judge_server: JudgeServer) -> None:
+async def test_no_server(new_judge: NewJudge, judge_server: JudgeServer) -> None:
     """A refused connection may work later, and is no time-out."""
     judge = new_judge()
     judge_server.close()
-    assert Retryable is type(_failure(judge))
+    assert Retryable is type(await _failure(judge))
 
 
-def test_hanging_server(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_hanging_server(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """A server that never answers ends at the deadline."""
     judge_server.script(Step(hang=True))
     started = time.monotonic()
-    assert TimedOut is type(_failure(new_judge(timeout=timedelta(seconds=0.3))))
+    assert TimedOut is type(await _failure(new_judge(timeout=timedelta(seconds=0.3))))
     assert 0.3 <= time.monotonic() - started
 
 
@@ -225,42 +222,42 @@ def test_hanging_server(judge_server: JudgeServer, new_judge: NewJudge) -> None:
         ("nan", None),
     ],
 )
-def test_retry_after(judge_server: JudgeServer, new_judge: NewJudge, value: str, pause: timedelta | None) -> None:
+async def test_retry_after(judge_server: JudgeServer, new_judge: NewJudge, value: str, pause: timedelta | None) -> None:
     """Retry-After is honoured in seconds or as a date, up to ten minutes, and ignored when it is nonsense."""
     judge_server.script(refusal(429, retry_after=value))
-    error = _failure(new_judge())
+    error = await _failure(new_judge())
     assert isinstance(error, RateLimited)
     assert pause == error.retry_after
 
 
-def test_retry_after_in_milliseconds(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_retry_after_in_milliseconds(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """Azure's finer header wins."""
     judge_server.script(refusal(429, retry_after_ms="250", retry_after="1"))
-    error = _failure(new_judge())
+    error = await _failure(new_judge())
     assert isinstance(error, RateLimited)
     assert timedelta(milliseconds=250) == error.retry_after
 
 
-def test_severities_of_a_filtered_prompt(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_severities_of_a_filtered_prompt(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """What Azure's filter found in a refused prompt comes with the refusal, on the scale of the safety metrics."""
     results = {"violence": {"filtered": True, "severity": "high"}, "self_harm": {"filtered": False, "severity": "safe"}}
     inner = {"code": "ResponsibleAIPolicyViolation", "content_filter_result": results}
     judge_server.script(Step(status=400, body={"error": {"code": "content_filter", "innererror": inner}}))
-    error = _failure(new_judge())
+    error = await _failure(new_judge())
     assert isinstance(error, Rejected)
     assert {"violence": 6, "self_harm": 0} == error.severities
 
 
-def test_severities_of_a_filtered_reply(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_severities_of_a_filtered_reply(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """What it found in the judge's own reply comes with that."""
     step = completion("", finish_reason="content_filter")
     step.body["choices"][0]["content_filter_results"] = {"hate": {"filtered": True, "severity": "medium"}}  # type: ignore[index]
     judge_server.script(step)
-    (reply,) = _ask(new_judge())
+    (reply,) = await _ask(new_judge())
     assert ("content_filter", {"hate_unfairness": 4}) == (reply.finish_reason, reply.severities)
 
 
-def test_cached_tokens(judge_server: JudgeServer) -> None:
+async def test_cached_tokens(judge_server: JudgeServer) -> None:
     """Tokens that the endpoint had cached are counted as input and charged at their own price."""
     step = completion("{}")
     step.body["usage"]["prompt_tokens_details"] = {"cached_tokens": 60}  # type: ignore[index]
@@ -269,13 +266,13 @@ def test_cached_tokens(judge_server: JudgeServer) -> None:
     judge = OpenAIJudge(
         model="alias", api_key="k", base_url=judge_server.url, timeout=timedelta(seconds=10), prices=prices
     )
-    first, second = _ask(judge, times=2)
+    first, second = await _ask(judge, times=2)
     assert (100, pytest.approx(110e-6), pytest.approx(140e-6)) == (first.input_tokens, first.cost_usd, second.cost_usd)
 
 
-def test_a_header_that_says_who_asks(judge_server: JudgeServer, new_judge: NewJudge) -> None:
+async def test_a_header_that_says_who_asks(judge_server: JudgeServer, new_judge: NewJudge) -> None:
     """A gateway that is watched can tell our calls from those of the apps."""
     judge_server.script(completion("{}"))
-    _ask(new_judge())
+    await _ask(new_judge())
     (asked,) = judge_server.asked
     assert "judge" == {name.lower(): value for name, value in asked.headers.items()}["x-rag-monitor"]

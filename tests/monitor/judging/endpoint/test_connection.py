@@ -21,7 +21,7 @@ _REQUEST = ChatRequest(messages=(ChatMessage(role="user", content="PRIVATE"),), 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
 
-def _ask(talk: Talk) -> Reply:
+async def _ask(talk: Talk) -> Reply:
     """Ask a server that does `talk` after it has read a whole request, and then hangs up."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -34,28 +34,25 @@ def _ask(talk: Talk) -> Reply:
         finally:
             writer.close()
 
-    async def conversation() -> Reply:
-        server = await asyncio.start_server(serve, "127.0.0.1")
-        port = server.sockets[0].getsockname()[1]
-        async with server, _judge(f"http://127.0.0.1:{port}/v1") as judge:
-            return await judge.ask(_REQUEST)
-
-    return asyncio.run(conversation())
+    server = await asyncio.start_server(serve, "127.0.0.1")
+    port = server.sockets[0].getsockname()[1]
+    async with server, _judge(f"http://127.0.0.1:{port}/v1") as judge:
+        return await judge.ask(_REQUEST)
 
 
 def _judge(base_url: str) -> OpenAIJudge:
     return OpenAIJudge(model="m", api_key="secret", base_url=base_url, timeout=timedelta(seconds=30))
 
 
-def _failure(talk: Talk) -> MonitorError:
+async def _failure(talk: Talk) -> MonitorError:
     with pytest.raises(MonitorError) as caught:
-        _ask(talk)
+        await _ask(talk)
     assert "PRIVATE" not in str(caught.value)
     return caught.value
 
 
 @pytest.mark.parametrize("status", [200, 500])
-def test_endless_body(status: int) -> None:
+async def test_endless_body(status: int) -> None:
     """A body that does not end is left after four megabytes, whatever its status, and is the endpoint's fault."""
     sent = 0
 
@@ -67,13 +64,13 @@ def test_endless_body(status: int) -> None:
             await writer.drain()
             sent += 65536
 
-    error = _failure(talk)
+    error = await _failure(talk)
     assert Retryable is type(error)
     assert f"a reply of more than {LARGEST_REPLY} bytes" in str(error)
     assert sent < 8 * LARGEST_REPLY
 
 
-def test_body_that_unpacks_to_gigabytes() -> None:
+async def test_body_that_unpacks_to_gigabytes() -> None:
     """What is compressed, though we asked for none, may not be large."""
     body = gzip.compress(bytes(100 * 1024 * 1024))
 
@@ -82,10 +79,10 @@ def test_body_that_unpacks_to_gigabytes() -> None:
         writer.write(body)
         await writer.drain()
 
-    assert "a reply of more than 65536 bytes" in str(_failure(talk))
+    assert "a reply of more than 65536 bytes" in str(await _failure(talk))
 
 
-def test_compressed_body() -> None:
+async def test_compressed_body() -> None:
     """A gateway that compresses whatever it sends is understood."""
     body = gzip.compress(json.dumps(completion("{}").body).encode())
 
@@ -94,7 +91,7 @@ def test_compressed_body() -> None:
         writer.write(body)
         await writer.drain()
 
-    assert "{}" == _ask(talk).text
+    assert "{}" == (await _ask(talk)).text
 
 
 @pytest.mark.parametrize(
@@ -107,18 +104,18 @@ def test_compressed_body() -> None:
         (b"", "it closed the connection without an answer"),
     ],
 )
-def test_no_http(sent: bytes, said: str) -> None:
+async def test_no_http(sent: bytes, said: str) -> None:
     """A server that speaks no HTTP, or half of it, may be asked again, and the message says what it does."""
 
     async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(sent)
         await writer.drain()
 
-    error = _failure(talk)
+    error = await _failure(talk)
     assert (Retryable, f"asking openai:m: {said}") == (type(error), str(error))
 
 
-def test_redirect_to_another_origin() -> None:
+async def test_redirect_to_another_origin() -> None:
     """A prompt is never sent on to another address: only a person may say where it goes."""
     with closing(JudgeServer()) as elsewhere:
 
@@ -127,13 +124,13 @@ def test_redirect_to_another_origin() -> None:
             writer.write(f"HTTP/1.1 307 X\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n".encode())
             await writer.drain()
 
-        error = _failure(talk)
+        error = await _failure(talk)
         assert Unusable is type(error)
         assert f"it redirects to {elsewhere.url.removesuffix('v1')}; not followed" in str(error)
         assert [] == elsewhere.asked
 
 
-def test_redirect_within_the_endpoint() -> None:
+async def test_redirect_within_the_endpoint() -> None:
     """One to another path of the same endpoint is followed."""
     body = json.dumps(completion("{}").body)
 
@@ -144,7 +141,7 @@ def test_redirect_within_the_endpoint() -> None:
         writer.write(f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
         await writer.drain()
 
-    assert "{}" == _ask(talk).text
+    assert "{}" == (await _ask(talk)).text
 
 
 @pytest.mark.parametrize(
@@ -154,18 +151,14 @@ def test_redirect_within_the_endpoint() -> None:
         ("http://no-such-host.invalid/v1", "unknown host no-such-host.invalid"),
     ],
 )
-def test_no_connection(base_url: str, said: str) -> None:
+async def test_no_connection(base_url: str, said: str) -> None:
     """Why there is no connection is said."""
-
-    async def conversation() -> None:
+    with pytest.raises(Retryable, match=f"^asking openai:m: {said}$"):
         async with _judge(base_url) as judge:
             await judge.ask(_REQUEST)
 
-    with pytest.raises(Retryable, match=f"^asking openai:m: {said}$"):
-        asyncio.run(conversation())
 
-
-def test_https_to_a_server_without() -> None:
+async def test_https_to_a_server_without() -> None:
     """TLS that fails is told from a connection that does."""
 
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -173,10 +166,7 @@ def test_https_to_a_server_without() -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()
 
-    async def conversation() -> None:
-        server = await asyncio.start_server(hang_up, "127.0.0.1")
-        async with server, _judge(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1") as judge:
+    server = await asyncio.start_server(hang_up, "127.0.0.1")
+    async with server, _judge(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1") as judge:
+        with pytest.raises(Retryable, match="TLS: no handshake"):
             await judge.ask(_REQUEST)
-
-    with pytest.raises(Retryable, match="TLS: no handshake"):
-        asyncio.run(conversation())

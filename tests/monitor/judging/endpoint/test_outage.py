@@ -37,20 +37,17 @@ def test_told_once(caplog: pytest.LogCaptureFixture) -> None:
     ] == [record.getMessage() for record in caplog.records]
 
 
-def _ask(paced: PacedJudge, times: int) -> list[object]:
-    async def all_of_them() -> list[object]:
-        async with paced:
-            outcomes: list[object] = []
-            for _ in range(times):
-                outcomes += await asyncio.gather(paced.ask(_REQUEST), return_exceptions=True)
-                await asyncio.sleep(paced.resting.total_seconds() if paced.resting < timedelta(seconds=1) else 0)
-            return outcomes
-
-    return asyncio.run(all_of_them())
+async def _ask(paced: PacedJudge, times: int) -> list[object]:
+    async with paced:
+        outcomes: list[object] = []
+        for _ in range(times):
+            outcomes += await asyncio.gather(paced.ask(_REQUEST), return_exceptions=True)
+            await asyncio.sleep(paced.resting.total_seconds() if paced.resting < timedelta(seconds=1) else 0)
+        return outcomes
 
 
 @pytest.mark.parametrize(("status", "needed"), [(500, 5), (401, 1), (400, 5)])
-def test_trouble_and_recovery(
+async def test_trouble_and_recovery(
     judge_server: JudgeServer,
     new_judge: Callable[..., OpenAIJudge],
     caplog: pytest.LogCaptureFixture,
@@ -60,7 +57,7 @@ def test_trouble_and_recovery(
     """An endpoint that fails, refuses the key or refuses everything is told with its reason, without text or key."""
     judge_server.script(*[refusal(status)] * (needed + 1))
     with caplog.at_level(logging.INFO, logger="monitor"):
-        _ask(PacedJudge(new_judge(), breaker=Breaker(first_break=0.01), where="judge.fallback"), needed + 2)
+        await _ask(PacedJudge(new_judge(), breaker=Breaker(first_break=0.01), where="judge.fallback"), needed + 2)
     began, over = [record.getMessage() for record in caplog.records if record.name == "monitor.judging.endpoint.outage"]
     assert began.startswith(f"judge.fallback: asking openai:judge-1: HTTP {status}")
     assert "; turns wait, asked again in 0 s" in began
@@ -68,13 +65,13 @@ def test_trouble_and_recovery(
     assert "PRIVATE" not in caplog.text
 
 
-def test_pauses_only(
+async def test_pauses_only(
     judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge], caplog: pytest.LogCaptureFixture
 ) -> None:
     """An endpoint that only ever asks for short pauses is in trouble when nobody was answered for the patience."""
     judge_server.script(*[refusal(429, retry_after="0.3")] * 3)
     paced = PacedJudge(new_judge(), patience=timedelta(seconds=0.5))
-    _ask(paced, 3)
+    await _ask(paced, 3)
     began, over = [record.getMessage() for record in caplog.records if record.name == "monitor.judging.endpoint.outage"]
     assert began.startswith("judge: openai:judge-1 asks for pauses and answers nobody for ")
     assert over.startswith("judge: answers again")
@@ -103,10 +100,10 @@ class Faulty:
         raise ValueError(request.messages[0].content)
 
 
-def test_fault_of_the_client(caplog: pytest.LogCaptureFixture) -> None:
+async def test_fault_of_the_client(caplog: pytest.LogCaptureFixture) -> None:
     """A fault that every call meets is told by health and the log with its type and place, and calls wait."""
     paced = PacedJudge(Faulty())
-    outcomes = _ask(paced, 6)
+    outcomes = await _ask(paced, 6)
     assert ["ValueError"] * 4 + ["Paused"] * 2 == [type(error).__name__ for error in outcomes]
     health = Judges(paced).health()["judge"]
     assert "asking faulty: ValueError at " in health

@@ -36,20 +36,17 @@ async def test_everybody_rests(judge_server: JudgeServer, new_judge: Callable[..
     assert all(at - refused >= 0.4 for at in later)
 
 
-def test_pause_beyond_patience(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
+async def test_pause_beyond_patience(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
     """A pause longer than the patience is handed on at once, with what is left of it."""
     judge_server.script(refusal(429, retry_after="30"))
 
-    async def conversation() -> RateLimited:
-        async with new_judge() as judge:
-            paced = PacedJudge(judge, patience=timedelta(seconds=5))
-            for _ in range(2):
-                with pytest.raises(RateLimited) as caught:
-                    await paced.ask(_REQUEST)
-            return caught.value
-
     started = time.monotonic()
-    error = asyncio.run(conversation())
+    async with new_judge() as judge:
+        paced = PacedJudge(judge, patience=timedelta(seconds=5))
+        for _ in range(2):
+            with pytest.raises(RateLimited) as caught:
+                await paced.ask(_REQUEST)
+        error = caught.value
     assert time.monotonic() - started < 20, "waited for the 30 s that the server asked for"
     assert error.retry_after is not None
     assert timedelta(seconds=20) < error.retry_after <= timedelta(seconds=30)
@@ -70,16 +67,12 @@ async def test_pauses_of_no_length(
     assert [True] * 3 == [at - first >= least for at, least in zip(later, (0.1, 0.3, 0.7), strict=True)]
 
 
-def test_refused_side_by_side(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
+async def test_refused_side_by_side(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
     """Calls that are refused together without a hint make one pause, as short as after one refusal."""
     judge_server.script(*[refusal(429)] * 64)
-
-    async def conversation() -> list[object]:
-        async with new_judge() as judge:
-            paced = PacedJudge(judge, patience=timedelta(seconds=1))
-            return list(await asyncio.gather(*(_ask(paced) for _ in range(64)), return_exceptions=True))
-
-    errors = asyncio.run(conversation())
+    async with new_judge() as judge:
+        paced = PacedJudge(judge, patience=timedelta(seconds=1))
+        errors = list(await asyncio.gather(*(_ask(paced) for _ in range(64)), return_exceptions=True))
     assert [RateLimited] * 64 == [type(error) for error in errors]
     assert all(error.retry_after <= timedelta(seconds=2) for error in errors if isinstance(error, RateLimited))
 
@@ -140,30 +133,24 @@ async def test_unusable(judge_server: JudgeServer, new_judge: Callable[..., Open
     assert 1 == len(judge_server.asked)
 
 
-def test_everything_is_rejected(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
+async def test_everything_is_rejected(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge]) -> None:
     """Five rejections in a row make an endpoint unusable; a filtered request in between shows that it works."""
     rejected, filtered = refusal(400, "no"), refusal(400, code="content_filter")
     judge_server.script(*[rejected] * 4, filtered, *[rejected] * 5)
-
-    async def conversation() -> list[type[object]]:
-        async with new_judge() as judge:
-            paced = PacedJudge(judge)
-            return [await _kind(paced) for _ in range(10)]
-
-    assert [Rejected] * 9 + [Unusable] == asyncio.run(conversation())
+    async with new_judge() as judge:
+        paced = PacedJudge(judge)
+        assert [Rejected] * 9 + [Unusable] == [await _kind(paced) for _ in range(10)]
 
 
 @pytest.mark.parametrize(("per_minute", "asked"), [(6, 1), (240, 12)])
-def test_limit(judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge], per_minute: int, asked: int) -> None:
+async def test_limit(
+    judge_server: JudgeServer, new_judge: Callable[..., OpenAIJudge], per_minute: int, asked: int
+) -> None:
     """Calls beyond the limit wait their turn, and are handed on when that is beyond the patience."""
-
-    async def conversation() -> list[type[object]]:
-        async with new_judge() as judge:
-            limiter = Limiter(requests_per_minute=per_minute)
-            paced = PacedJudge(judge, patience=timedelta(seconds=5), limiter=limiter)
-            outcomes = await asyncio.gather(*(_ask(paced) for _ in range(12)), return_exceptions=True)
-            return [type(answer) for answer in outcomes]
-
-    kinds = asyncio.run(conversation())
+    async with new_judge() as judge:
+        limiter = Limiter(requests_per_minute=per_minute)
+        paced = PacedJudge(judge, patience=timedelta(seconds=5), limiter=limiter)
+        outcomes = await asyncio.gather(*(_ask(paced) for _ in range(12)), return_exceptions=True)
+        kinds = [type(answer) for answer in outcomes]
     assert asked == len(judge_server.asked)
     assert 12 - asked == kinds.count(RateLimited)
