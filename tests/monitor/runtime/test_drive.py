@@ -42,74 +42,63 @@ def fragment(number: int, at: datetime, *, answer: str = "It lasts two years.") 
     return turn_fragment(record.encode(), origin="test", app="shop", received_at=at)
 
 
-def driven(folder: Path, *at: datetime, **tree: object) -> Driven:
+async def driven(folder: Path, *at: datetime, **tree: object) -> Driven:
     """Drive turns that began at these instants to the end."""
-
-    async def work() -> Driven:
-        async with parts(folder, **tree) as opened:
-            opened.store.append([fragment(number, moment) for number, moment in enumerate(at)])
-            return await drive(Pipeline(parts=opened), now=complete_at(max(at), opened.settings))
-
-    return asyncio.run(work())
+    async with parts(folder, **tree) as opened:
+        opened.store.append([fragment(number, moment) for number, moment in enumerate(at)])
+        return await drive(Pipeline(parts=opened), now=complete_at(max(at), opened.settings))
 
 
-def test_no_turn_is_too_old(tmp_path: Path) -> None:
+async def test_no_turn_is_too_old(tmp_path: Path) -> None:
     """What was recorded weeks before the end of the recording is judged too, whatever `score.max_job_age` is."""
-    done = driven(tmp_path, NOON - timedelta(days=40), NOON, score={"max_job_age": "1h"})
+    done = await driven(tmp_path, NOON - timedelta(days=40), NOON, score={"max_job_age": "1h"})
     assert (2, 2) == (done.samplings, done.judged)
 
 
-def test_driving_again_does_nothing(tmp_path: Path) -> None:
+async def test_driving_again_does_nothing(tmp_path: Path) -> None:
     """The same turns once more are neither assembled nor judged again."""
-    driven(tmp_path, NOON)
-    done = driven(tmp_path, NOON)
+    await driven(tmp_path, NOON)
+    done = await driven(tmp_path, NOON)
     assert (0, 0, 0, 0) == (done.traces, done.samplings, done.judged, done.windows)
 
 
-def test_jobs_of_a_process_that_died_are_taken_at_once(tmp_path: Path) -> None:
+async def test_jobs_of_a_process_that_died_are_taken_at_once(tmp_path: Path) -> None:
     """Where judging is free nobody waits for the lease of a process that was killed."""
-
-    async def work() -> Driven:
-        async with parts(tmp_path) as opened:
-            now = complete_at(NOON, opened.settings)
-            opened.store.append([fragment(1, NOON)])
-            await prepare(opened, now=now)
-            (job,) = opened.store.claim(now=now, lease=HOUR, limit=10)
-            assert 1 == job.attempt
-            return await asyncio.wait_for(drive(Pipeline(parts=opened), now=now), 10)
-
-    assert 1 == asyncio.run(work()).judged
+    async with parts(tmp_path) as opened:
+        now = complete_at(NOON, opened.settings)
+        opened.store.append([fragment(1, NOON)])
+        await prepare(opened, now=now)
+        (job,) = opened.store.claim(now=now, lease=HOUR, limit=10)
+        assert 1 == job.attempt
+        assert 1 == (await asyncio.wait_for(drive(Pipeline(parts=opened), now=now), 10)).judged
 
 
-def test_judge_that_asks_for_a_pause_is_waited_for(tmp_path: Path) -> None:
+async def test_judge_that_asks_for_a_pause_is_waited_for(tmp_path: Path) -> None:
     """A job that had to wait is judged before the drive is over."""
     server = JudgeServer()
     server.script(refusal(429, "slow down", retry_after="1"))
     try:
         judge = {"kind": "openai", "api_key": "k", "base_url": server.url}
-        done = driven(tmp_path, NOON, judge=judge, metrics=["groundedness"])
+        done = await driven(tmp_path, NOON, judge=judge, metrics=["groundedness"])
         assert 1 == done.judged
         assert 2 == len(server.asked)
     finally:
         server.close()
 
 
-def test_jobs_that_ask_a_judge_outlive_a_drive_without_one(tmp_path: Path) -> None:
+async def test_jobs_that_ask_a_judge_outlive_a_drive_without_one(tmp_path: Path) -> None:
     """Driving a store without a judge model leaves the jobs alone that a judge model is asked about; it judges them."""
     server = JudgeServer()
     judge = {"kind": "openai", "api_key": "k", "base_url": server.url}
 
-    async def sampled() -> None:
+    try:
         async with parts(tmp_path, judge=judge, metrics=["groundedness"]) as opened:
             opened.store.append([fragment(1, NOON)])
             await prepare(opened, now=complete_at(NOON, opened.settings))
             assert 1 == opened.store.backlog().jobs
-
-    try:
-        asyncio.run(sampled())
-        driven(tmp_path, NOON + HOUR)
+        await driven(tmp_path, NOON + HOUR)
         assert 0 == len(server.asked)
-        done = driven(tmp_path, NOON + HOUR, judge=judge, metrics=["groundedness"])
+        done = await driven(tmp_path, NOON + HOUR, judge=judge, metrics=["groundedness"])
         assert 1 == done.judged
         assert 1 == len(server.asked)
     finally:
@@ -122,30 +111,26 @@ def test_complete_is_after_quiet_and_closing() -> None:
     assert {NOON + HOUR + WINDOWS.lateness} == instants
 
 
-def test_alerts_carry_the_times_at_which_they_would_have_fired(tmp_path: Path) -> None:
+async def test_alerts_carry_the_times_at_which_they_would_have_fired(tmp_path: Path) -> None:
     """A regression is found when its window closes, though everything is detected at the end."""
     good = [NOON + timedelta(minutes=m) for m in range(0, 3 * 24 * 60, 10)]
-
-    async def work() -> datetime:
-        async with parts(tmp_path, detect={"reference": "48h", "min_reference_windows": 24}) as opened:
-            opened.store.append([fragment(number, at) for number, at in enumerate(good)])
-            worse = [NOON + timedelta(days=3, minutes=m) for m in range(0, 24 * 60, 10)]
-            opened.store.append([fragment(10_000 + n, at, answer=WIZARD) for n, at in enumerate(worse)])
-            await drive(Pipeline(parts=opened), now=complete_at(worse[-1], opened.settings))
-            (alert,) = opened.store.alerts()
-            assert alert.firing_at == alert.regression.detected_at
-            assert alert.firing_at is not None
-            return alert.firing_at
-
-    fired = asyncio.run(work())
+    async with parts(tmp_path, detect={"reference": "48h", "min_reference_windows": 24}) as opened:
+        opened.store.append([fragment(number, at) for number, at in enumerate(good)])
+        worse = [NOON + timedelta(days=3, minutes=m) for m in range(0, 24 * 60, 10)]
+        opened.store.append([fragment(10_000 + n, at, answer=WIZARD) for n, at in enumerate(worse)])
+        await drive(Pipeline(parts=opened), now=complete_at(worse[-1], opened.settings))
+        (alert,) = opened.store.alerts()
+        assert alert.firing_at == alert.regression.detected_at
+        assert alert.firing_at is not None
+        fired = alert.firing_at
     assert timedelta(0) < fired - (NOON + timedelta(days=3)) < timedelta(hours=6)
     assert timedelta(0) == (fired - WINDOWS.lateness - NOON) % HOUR
 
 
-def test_a_gap_of_years_is_skipped(tmp_path: Path) -> None:
+async def test_a_gap_of_years_is_skipped(tmp_path: Path) -> None:
     """Detection looks at windows with data and at the week after each, not at the years between two."""
     began = time.process_time()
-    done = driven(tmp_path, NOON - timedelta(days=20 * 365), NOON)
+    done = await driven(tmp_path, NOON - timedelta(days=20 * 365), NOON)
     assert NOON + HOUR + WINDOWS.lateness == done.detected_through
     # Twenty years are 175,000 windows.
     assert time.process_time() - began < 20

@@ -3,12 +3,11 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -20,8 +19,6 @@ from monitor.store.sql_store import SqlStore, open_store
 
 NOW = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
 DEADLINE_SECONDS = 20
-
-T = TypeVar("T")
 
 
 class Gated:
@@ -84,44 +81,37 @@ def stored(store: Gated) -> list[int]:
     return sorted(int(trace, 16) for trace, found in store.fragments(traces).items() for _ in found)
 
 
-def run(store: Gated, scenario: Callable[[Intake], Coroutine[None, None, T]], **settings: int) -> T:
-    """Return what `scenario` returns with an open intake, within a deadline."""
-
-    async def main() -> T:
-        async with asyncio.timeout(DEADLINE_SECONDS), Intake(store, IntakeSettings(**settings)) as intake:
-            return await scenario(intake)
-
-    return asyncio.run(main())
+@asynccontextmanager
+async def opened(store: Gated, **settings: int) -> AsyncIterator[Intake]:
+    """Give an open intake, within a deadline."""
+    async with asyncio.timeout(DEADLINE_SECONDS), Intake(store, IntakeSettings(**settings)) as intake:
+        yield intake
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Return once `condition` holds; the scenario's deadline bounds the wait."""
+    """Return once `condition` holds; the deadline of `opened` bounds the wait."""
     while not condition():  # noqa: ASYNC110 -- what it waits for has no event
         await asyncio.sleep(0.005)
 
 
-def test_put_returns_when_it_is_on_disk(store: Gated, path: Path) -> None:
+async def test_put_returns_when_it_is_on_disk(store: Gated, path: Path) -> None:
     """What `put` returned from is seen by another connection to the file."""
-
-    async def scenario(intake: Intake) -> int:
+    async with opened(store) as intake:
         await intake.put((fragment(1), fragment(2)))
         with closing(sqlite3.connect(path)) as other:
-            rows: int = other.execute("SELECT count(*) FROM spans").fetchone()[0]
-        return rows
-
-    assert 2 == run(store, scenario)
+            assert 2 == other.execute("SELECT count(*) FROM spans").fetchone()[0]
 
 
-def test_nothing_to_put(store: Gated) -> None:
+async def test_nothing_to_put(store: Gated) -> None:
     """No fragments need no transaction."""
-    run(store, lambda intake: intake.put(()))
+    async with opened(store) as intake:
+        await intake.put(())
     assert [] == store.batches
 
 
-def test_batches_gather_while_one_is_written(store: Gated) -> None:
+async def test_batches_gather_while_one_is_written(store: Gated) -> None:
     """What arrives during a transaction shares the next one."""
-
-    async def scenario(intake: Intake) -> None:
+    async with opened(store) as intake:
         store.gate.clear()
         async with asyncio.TaskGroup() as puts:
             puts.create_task(intake.put((fragment(0),)))
@@ -130,16 +120,13 @@ def test_batches_gather_while_one_is_written(store: Gated) -> None:
                 puts.create_task(intake.put((fragment(number),)))
             await until(lambda: intake.stats().pending_bytes == 2100)
             store.gate.set()
-
-    run(store, scenario)
     assert [1, 20] == store.batches
     assert list(range(21)) == stored(store)
 
 
-def test_largest_batch(store: Gated) -> None:
+async def test_largest_batch(store: Gated) -> None:
     """A transaction holds at most `max_batch` bytes, but never less than one call's fragments."""
-
-    async def scenario(intake: Intake) -> None:
+    async with opened(store, max_batch=250) as intake:
         store.gate.clear()
         async with asyncio.TaskGroup() as puts:
             puts.create_task(intake.put((fragment(0),)))
@@ -149,15 +136,12 @@ def test_largest_batch(store: Gated) -> None:
             puts.create_task(intake.put((fragment(5, size=900), fragment(6))))
             await until(lambda: intake.stats().pending_bytes == 1500)
             store.gate.set()
-
-    run(store, scenario, max_batch=250)
     assert [1, 2, 2, 2] == store.batches
 
 
-def test_too_much_waits(store: Gated) -> None:
+async def test_too_much_waits(store: Gated) -> None:
     """Beyond `max_pending` bytes `put` is refused at once and keeps nothing; what waited before is kept."""
-
-    async def scenario(intake: Intake) -> None:
+    async with opened(store, max_pending=1000) as intake:
         store.gate.clear()
         waiting = asyncio.create_task(intake.put((fragment(1, size=600),)))
         await until(lambda: intake.stats().pending_bytes)
@@ -172,15 +156,12 @@ def test_too_much_waits(store: Gated) -> None:
         await await_small
         assert (1, 0) == (intake.stats().refused, intake.stats().pending_bytes)
         await intake.put((fragment(4, size=5000),))
-
-    run(store, scenario, max_pending=1000)
     assert [1, 3, 4] == stored(store)
 
 
-def test_store_that_refuses(store: Gated) -> None:
+async def test_store_that_refuses(store: Gated) -> None:
     """Everyone in a failed batch learns it, with a time to come back; the next batch is written as if nothing was."""
-
-    async def scenario(intake: Intake) -> None:
+    async with opened(store) as intake:
         store.refuse = StoreUnavailable("storing fragments", reason="storage_full", retry_after=timedelta(seconds=10))
         results = await asyncio.gather(
             *(intake.put((fragment(number),)) for number in range(3)), return_exceptions=True
@@ -194,32 +175,26 @@ def test_store_that_refuses(store: Gated) -> None:
         store.refuse = None
         await intake.put((fragment(9),))
         assert {} == intake.health()
-
-    run(store, scenario)
     assert [9] == stored(store)
 
 
-def test_fault_in_the_store(store: Gated, caplog: pytest.LogCaptureFixture) -> None:
+async def test_fault_in_the_store(store: Gated, caplog: pytest.LogCaptureFixture) -> None:
     """A fault that no store should raise does not end the intake, and its text, which may quote rows, is not shown."""
-
-    async def scenario(intake: Intake) -> None:
+    async with opened(store) as intake:
         store.refuse = RuntimeError("secret words")
         with pytest.raises(StoreUnavailable) as caught:
             await intake.put((fragment(1),))
         assert "secret" not in str(caught.value)
         store.refuse = None
         await intake.put((fragment(2),))
-
-    run(store, scenario)
     assert [2] == stored(store)
     assert "RuntimeError" in caplog.text
     assert "secret" not in caplog.text
 
 
-def test_locked_database(store: Gated, path: Path) -> None:
+async def test_locked_database(store: Gated, path: Path) -> None:
     """While another process holds the write lock for too long, `put` fails with reason `locked` and keeps nothing."""
-
-    async def scenario(intake: Intake) -> None:
+    async with opened(store) as intake:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreUnavailable) as caught:
@@ -227,8 +202,6 @@ def test_locked_database(store: Gated, path: Path) -> None:
             assert "locked" == caught.value.reason
             assert {"intake": "locked"} == intake.health()
         await intake.put((fragment(1),))
-
-    run(store, scenario)
     assert [1] == stored(store)
 
 
@@ -246,10 +219,9 @@ async def test_exit_writes_what_waits(store: Gated) -> None:
     assert list(range(5)) == stored(store)
 
 
-def test_caller_that_gives_up(store: Gated) -> None:
+async def test_caller_that_gives_up(store: Gated) -> None:
     """A cancelled `put` frees its bytes and takes nobody with it."""
-
-    async def scenario(intake: Intake) -> None:
+    async with opened(store) as intake:
         store.gate.clear()
         first = asyncio.create_task(intake.put((fragment(0),)))
         await until(lambda: intake.stats().pending_bytes)
@@ -261,19 +233,14 @@ def test_caller_that_gives_up(store: Gated) -> None:
         store.gate.set()
         await third
         assert 0 == intake.stats().pending_bytes
-
-    run(store, scenario)
     assert [0, 2] == stored(store)
 
 
-def test_stats(store: Gated) -> None:
+async def test_stats(store: Gated) -> None:
     """Records are counted at each delivery, and fragments that the store had already as duplicates."""
-
-    async def scenario(intake: Intake) -> None:
+    async with opened(store) as intake:
         await intake.put((fragment(1, count=3), fragment(2, count=4)))
         await intake.put((fragment(1, count=3),))
         stats = intake.stats()
         assert (10, 3, 1, 2) == (stats.spans, stats.fragments, stats.duplicates, stats.batches)
         assert stats.last_commit > timedelta(0)
-
-    run(store, scenario)

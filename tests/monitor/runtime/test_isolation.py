@@ -170,12 +170,12 @@ def guarded_room(error: BaseException | None) -> tuple[Channel, PluginFailures]:
     "error",
     [None, Retryable("busy"), Retryable("busy", retry_after=timedelta(seconds=5)), Permanent("no", reason="http_404")],
 )
-def test_channel_that_keeps_its_promise(error: Exception | None) -> None:
+async def test_channel_that_keeps_its_promise(error: Exception | None) -> None:
     """What a channel may raise passes the guard, and is no failure of the plug-in."""
     channel, failures = guarded_room(error)
     caught: Exception | None = None
     try:
-        asyncio.run(channel.send(ALERT))
+        await channel.send(ALERT)
     except (Retryable, Permanent) as raised:
         caught = raised
     assert (error, 0) == (caught, total(failures, "channel", "pager"))
@@ -192,13 +192,13 @@ def test_channel_that_keeps_its_promise(error: Exception | None) -> None:
     ],
 )
 @pytest.mark.parametrize("method", ["send", "check"])
-def test_channel_that_breaks_it(
+async def test_channel_that_breaks_it(
     error: BaseException, problem: str, method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Anything else is one failure of the channel by its name, without a word of what the error says."""
     channel, failures = guarded_room(error)
     with caplog.at_level(logging.ERROR), pytest.raises(PluginFailed) as caught:
-        asyncio.run(channel.send(ALERT) if method == "send" else channel.check())
+        await (channel.send(ALERT) if method == "send" else channel.check())
     assert str(caught.value).startswith(f"channel 'pager': {method} {problem}")
     assert (1, 1) == (total(failures, "channel", "pager"), len(caplog.records))
     assert SECRET not in caplog.text + str(caught.value)
@@ -246,13 +246,13 @@ FRAGMENT = turn_fragment(b'{"question": "q", "context": "c", "answer": "a"}', or
         ({"digest": b"1" * 16}, "expected a count from 1 and the payload's digest"),
     ],
 )
-def test_fragment_that_is_none(changed: Mapping[str, object], problem: str) -> None:
+async def test_fragment_that_is_none(changed: Mapping[str, object], problem: str) -> None:
     """A collector's wrong fragment is refused before it shares a transaction with those of others."""
     kept = Kept()
     sink = GuardedSink(kept, "queue")
-    asyncio.run(sink.put([FRAGMENT]))
+    await sink.put([FRAGMENT])
     with pytest.raises(PluginFailed, match=f"^collector 'queue': put a wrong fragment: {problem}"):
-        asyncio.run(sink.put([FRAGMENT, replace(FRAGMENT, **changed)]))  # type: ignore[arg-type]
+        await sink.put([FRAGMENT, replace(FRAGMENT, **changed)])  # type: ignore[arg-type]
     assert [FRAGMENT] == kept.fragments
 
 
@@ -293,21 +293,16 @@ class Source:
         return Numbers(lag={"a": "many"} if self.fails == "stats" else {"a": 3})
 
 
-def test_collector_that_does_not_start() -> None:
+async def test_collector_that_does_not_start() -> None:
     """A collector that raises when it is started ends the start with a line that names it."""
-
-    async def work() -> None:
+    with pytest.raises(ConfigError, match=r"^collector 'queue': cannot start: LookupError at .*:\d+$"):
         async with started("queue", Source("start")):
             raise AssertionError
 
-    with pytest.raises(ConfigError, match=r"^collector 'queue': cannot start: LookupError at .*:\d+$"):
-        asyncio.run(work())
 
-
-def test_collector_that_does_not_stop(caplog: pytest.LogCaptureFixture) -> None:
+async def test_collector_that_does_not_stop(caplog: pytest.LogCaptureFixture) -> None:
     """Whatever ends after it ends as ever, and the log names it."""
-
-    async def work() -> list[str]:
+    with caplog.at_level(logging.ERROR):
         ended: list[str] = []
 
         @asynccontextmanager
@@ -318,10 +313,7 @@ def test_collector_that_does_not_stop(caplog: pytest.LogCaptureFixture) -> None:
         source = Source("stop")
         async with outer(), started("queue", source):
             assert source.is_running
-        return ended
-
-    with caplog.at_level(logging.ERROR):
-        assert ["outer"] == asyncio.run(work())
+        assert ["outer"] == ended
     assert "collector 'queue' did not stop as it should: LookupError at " in caplog.text
     assert SECRET not in caplog.text
 

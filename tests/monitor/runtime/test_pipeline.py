@@ -1,6 +1,5 @@
 """The stages as one process calls them, on a real store."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,36 +24,27 @@ def imported(number: int) -> Fragment:
     return turn_fragment(record.encode(), origin=f"t:{number}", app="shop", received_at=NOW)
 
 
-def test_stages_hand_on_through_the_store(tmp_path: Path) -> None:
+async def test_stages_hand_on_through_the_store(tmp_path: Path) -> None:
     """What one stage wrote the next one takes, and each does nothing when it is called again."""
-
-    async def work() -> list[int]:
-        async with open_parts(settings_of(tmp_path)) as parts:
-            parts.store.append([imported(0)])
-            pipeline = Pipeline(parts=parts)
-            rows = []
-            for _ in range(2):
-                rows += [await pipeline.assemble(LATER), await pipeline.sample(LATER)]
-                rows.append(await pipeline.scorer(parts.settings.score, clock=lambda: LATER).drain())
-                rows += [await pipeline.rollup(LATER), await pipeline.detect(LATER), await pipeline.alert(LATER)]
-                rows.append(await pipeline.publish(LATER))
-            return rows
-
-    assert [1, 1, 1, 1, 0, 0, 0] + [0] * 7 == asyncio.run(work())
+    async with open_parts(settings_of(tmp_path)) as parts:
+        parts.store.append([imported(0)])
+        pipeline = Pipeline(parts=parts)
+        rows = []
+        for _ in range(2):
+            rows += [await pipeline.assemble(LATER), await pipeline.sample(LATER)]
+            rows.append(await pipeline.scorer(parts.settings.score, clock=lambda: LATER).drain())
+            rows += [await pipeline.rollup(LATER), await pipeline.detect(LATER), await pipeline.alert(LATER)]
+            rows.append(await pipeline.publish(LATER))
+        assert [1, 1, 1, 1, 0, 0, 0] + [0] * 7 == rows
 
 
-def test_prune_goes_on_until_nothing_is_left(tmp_path: Path) -> None:
+async def test_prune_goes_on_until_nothing_is_left(tmp_path: Path) -> None:
     """One tick deletes all that is too old, however many transactions that takes."""
-
-    async def work() -> tuple[int, int, int]:
-        async with open_parts(settings_of(tmp_path)) as parts:
-            parts.store.append([imported(number) for number in range(2500)])
-            pipeline = Pipeline(parts=parts)
-            await pipeline.assemble(LATER)
-            too_old = LATER + timedelta(days=365)
-            rows = await pipeline.prune(too_old), await pipeline.prune(too_old)
-            return *rows, sum(turn.query is not None for turn in parts.store.turns())
-
-    first, second, left = asyncio.run(work())
-    assert first >= 5000
-    assert (0, 0) == (second, left)
+    async with open_parts(settings_of(tmp_path)) as parts:
+        parts.store.append([imported(number) for number in range(2500)])
+        pipeline = Pipeline(parts=parts)
+        await pipeline.assemble(LATER)
+        too_old = LATER + timedelta(days=365)
+        assert await pipeline.prune(too_old) >= 5000
+        assert 0 == await pipeline.prune(too_old)
+        assert not any(turn.query for turn in parts.store.turns())

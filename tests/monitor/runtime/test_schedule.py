@@ -126,10 +126,9 @@ async def test_leaving_waits_for_the_tick_under_way() -> None:
     telemetry.close()
 
 
-def test_a_lasting_failure_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_lasting_failure_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """A tick that fails again and again logs when it begins to, when the reason changes, and when it works again."""
-
-    async def scenario() -> None:
+    with caplog.at_level(logging.INFO, logger="monitor.runtime.schedule"):
         runs = 0
         done = asyncio.Event()
 
@@ -151,9 +150,6 @@ def test_a_lasting_failure_is_told_once(caplog: pytest.LogCaptureFixture) -> Non
         page = telemetry.render().decode()
         assert 'rag_monitor_tick_failed_total{reason="locked",tick="failing"} 3.0' in page
         telemetry.close()
-
-    with caplog.at_level(logging.INFO, logger="monitor.runtime.schedule"):
-        asyncio.run(scenario())
     messages = [r.getMessage() for r in caplog.records if "tick:" in r.getMessage()]
     assert "failing tick: locked: attempt 1" == messages[0]
     assert messages[1].startswith("failing tick: ValueError: at ")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -62,13 +61,13 @@ async def monitored(
     return problems, {(name, labels): float(value) for name, labels, value in samples}
 
 
-def test_a_channel_with_a_wrong_url_is_seen_until_it_is_mended(tmp_path: Path, receiver: Receiver) -> None:
+async def test_a_channel_with_a_wrong_url_is_seen_until_it_is_mended(tmp_path: Path, receiver: Receiver) -> None:
     """A 404 is a problem and a number at once; with the right URL the message is sent at the next start."""
     receiver.statuses = {"/wrong": 404}
     store = open_store(f"sqlite:///{tmp_path / 'm.db'}")
     store.save_alerts([pending()])
     store.close()
-    problems, numbers = asyncio.run(monitored(tmp_path, NOW, f"{receiver.origin}/wrong"))
+    problems, numbers = await monitored(tmp_path, NOW, f"{receiver.origin}/wrong")
     assert problems == {
         "channel.0": "1 message not delivered, the oldest since 4 May 2026 14:00 UTC (http_404); "
         "sent again until taken or given up"
@@ -79,21 +78,21 @@ def test_a_channel_with_a_wrong_url_is_seen_until_it_is_mended(tmp_path: Path, r
         ("notifications_undelivered_seconds", 'channel="0"'): 90,
         ("problem", 'part="channel.0"'): 1,
     }
-    asyncio.run(monitored(tmp_path, NOW + timedelta(minutes=1), f"{receiver.origin}/wrong"))
+    await monitored(tmp_path, NOW + timedelta(minutes=1), f"{receiver.origin}/wrong")
     assert [path for path, _, _ in receiver.taken] == ["/wrong"]
-    problems, numbers = asyncio.run(monitored(tmp_path, NOW + timedelta(minutes=2), f"{receiver.origin}/right"))
+    problems, numbers = await monitored(tmp_path, NOW + timedelta(minutes=2), f"{receiver.origin}/right")
     assert [path for path, _, _ in receiver.taken] == ["/wrong", "/right"]
     assert problems == {}
     assert set(numbers.values()) == {0}
 
 
-def test_a_channel_that_is_added_hears_what_is_firing(tmp_path: Path, receiver: Receiver) -> None:
+async def test_a_channel_that_is_added_hears_what_is_firing(tmp_path: Path, receiver: Receiver) -> None:
     """After a restart with one channel more, that one is sent the incident, and the other one is not again."""
     store = open_store(f"sqlite:///{tmp_path / 'm.db'}")
     store.save_alerts([pending()])
     store.close()
     urls = (f"{receiver.origin}/a", f"{receiver.origin}/b")
-    asyncio.run(monitored(tmp_path, NOW, urls[0]))
+    await monitored(tmp_path, NOW, urls[0])
     for minutes in (1, 2):
-        asyncio.run(monitored(tmp_path, NOW + timedelta(minutes=minutes), *urls))
+        await monitored(tmp_path, NOW + timedelta(minutes=minutes), *urls)
     assert [path for path, _, _ in receiver.taken] == ["/a", "/b"]

@@ -45,35 +45,27 @@ def turn(number: int) -> bytes:
     return f'{{"question": "q{number}", "context": "c", "answer": "secret of a user"}}'.encode()
 
 
-def test_what_waits_is_exported(tmp_path: Path) -> None:
+async def test_what_waits_is_exported(tmp_path: Path) -> None:
     """The backlog is there by what waits, with the age of the oldest, and no text."""
-
-    async def work() -> tuple[Mapping[tuple[str, str], float], bytes]:
-        async with opened(tmp_path) as (parts, telemetry):
-            received = NOW - timedelta(seconds=90)
-            fragments = [turn_fragment(turn(n), origin=f"t:{n}", app="shop", received_at=received) for n in range(3)]
-            parts.store.append(fragments)
-            async with Vitals(parts.store, telemetry, clock=lambda: NOW):
-                return samples(telemetry), telemetry.render()
-
-    found, page = asyncio.run(work())
+    async with opened(tmp_path) as (parts, telemetry):
+        received = NOW - timedelta(seconds=90)
+        fragments = [turn_fragment(turn(n), origin=f"t:{n}", app="shop", received_at=received) for n in range(3)]
+        parts.store.append(fragments)
+        async with Vitals(parts.store, telemetry, clock=lambda: NOW):
+            found, page = samples(telemetry), telemetry.render()
     assert 3 == found["waiting", 'what="fragments"']
     assert 90 == found["waiting_seconds", 'what="fragments"']
     assert 0 == found["waiting_seconds", 'what="jobs"']
     assert b"secret" not in page
 
 
-def test_intake_is_counted(tmp_path: Path) -> None:
+async def test_intake_is_counted(tmp_path: Path) -> None:
     """What was made durable is counted by signal, and what waits in bytes."""
-
-    async def work() -> Mapping[tuple[str, str], float]:
-        async with opened(tmp_path) as (parts, telemetry), Intake(parts.store, parts.settings.intake) as intake:
-            vitals = Vitals(parts.store, telemetry, clock=lambda: NOW)
-            vitals.watch_intake(intake)
-            await intake.put([turn_fragment(turn(1), origin="t:1", app="shop", received_at=NOW)])
-            return samples(telemetry)
-
-    found = asyncio.run(work())
+    async with opened(tmp_path) as (parts, telemetry), Intake(parts.store, parts.settings.intake) as intake:
+        vitals = Vitals(parts.store, telemetry, clock=lambda: NOW)
+        vitals.watch_intake(intake)
+        await intake.put([turn_fragment(turn(1), origin="t:1", app="shop", received_at=NOW)])
+        found = samples(telemetry)
     assert (1, 0) == (found["received_total", 'signal="turns"'], found["received_total", 'signal="traces"'])
     assert 0 == found["intake_pending_bytes", ""]
 
@@ -94,28 +86,22 @@ class Failing:
         return Backlog(**nothing, oldest_fragment_at=None, oldest_job_at=None)
 
 
-def test_store_in_trouble_is_a_problem(caplog: pytest.LogCaptureFixture) -> None:
+async def test_store_in_trouble_is_a_problem(caplog: pytest.LogCaptureFixture) -> None:
     """A store that cannot serve makes us unready by its reason and is logged once."""
-
-    async def work() -> tuple[Mapping[str, str], Mapping[tuple[str, str], float]]:
+    with caplog.at_level(logging.WARNING):
         telemetry = Telemetry("test")
         async with Vitals(Failing(), telemetry, clock=lambda: NOW) as vitals:  # type: ignore[arg-type]
-            found = vitals.problems(), samples(telemetry)
+            problems, found = vitals.problems(), samples(telemetry)
         telemetry.close()
-        return found
-
-    with caplog.at_level(logging.WARNING):
-        problems, found = asyncio.run(work())
     reason = "locked: another process holds the database's lock"
     assert {"store": reason} == problems
     assert 1 == found["problem", 'part="store"']
     assert [f"store: {reason}"] == [record.getMessage() for record in caplog.records]
 
 
-def test_no_sdk_warning_at_a_scrape(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_sdk_warning_at_a_scrape(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Everything that is watched can be scraped without a complaint of OpenTelemetry's."""
-
-    async def work() -> None:
+    with caplog.at_level(logging.WARNING):
         async with (
             opened(tmp_path) as (parts, telemetry),
             Intake(parts.store, parts.settings.intake) as intake,
@@ -124,9 +110,6 @@ def test_no_sdk_warning_at_a_scrape(tmp_path: Path, caplog: pytest.LogCaptureFix
             vitals.watch_intake(intake)
             telemetry.ticked("assemble", rows=1, seconds=0.1)
             telemetry.render()
-
-    with caplog.at_level(logging.WARNING):
-        asyncio.run(work())
     assert [] == [record.getMessage() for record in caplog.records]
 
 
@@ -152,13 +135,13 @@ async def page(address: tuple[str, int], path: str) -> str:
     return reply.decode()
 
 
-def test_worker_that_ends_by_a_fault_makes_us_unready(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_worker_that_ends_by_a_fault_makes_us_unready(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Whoever looks sees that nobody scores any more, and the log names the fault without what it says."""
 
     async def ends(_: asyncio.Event) -> None:
         raise ValueError("secret of a user")
 
-    async def work() -> str:
+    with caplog.at_level(logging.ERROR):
         telemetry = Telemetry("test")
         async with opened(tmp_path) as (parts, _):
             vitals = Vitals(parts.store, telemetry, clock=lambda: NOW)
@@ -170,22 +153,15 @@ def test_worker_that_ends_by_a_fault_makes_us_unready(tmp_path: Path, caplog: py
             await asyncio.sleep(0)
             (problem,) = vitals.problems().items()
         telemetry.close()
-        return ": ".join(problem)
-
-    with caplog.at_level(logging.ERROR):
-        assert asyncio.run(work()).startswith("score.worker: ended by a fault")
+        assert ": ".join(problem).startswith("score.worker: ended by a fault")
     assert "scoring ended: ValueError at " in caplog.text
     assert "secret" not in caplog.text
 
 
-def test_whole_monitor_exports_what_it_promises(tmp_path: Path) -> None:
+async def test_whole_monitor_exports_what_it_promises(tmp_path: Path) -> None:
     """What the stages and the intake count is on one page, and no name is given twice."""
-
-    async def work() -> str:
-        async with app.running(settings(tmp_path)) as monitor:
-            return await page(monitor.web, "/metrics")
-
-    exported = asyncio.run(work())
+    async with app.running(settings(tmp_path)) as monitor:
+        exported = await page(monitor.web, "/metrics")
     for name in (
         "waiting",
         "received_total",
