@@ -74,13 +74,13 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
     opened.close()
 
 
-def deliver(
+async def deliver(
     store: SqlStore, *phones: Phone, now: datetime = NOW, settings: AlertSettings = SETTINGS, digest: str = "d0"
 ) -> tuple[Notification, ...]:
     """Deliver to phones named 0, 1, ..."""
     channels = {str(i): phone for i, phone in enumerate(phones)}
     digests = dict.fromkeys(channels, digest)
-    return asyncio.run(stage.deliver(store, channels, settings, digests=digests, now=now))
+    return await stage.deliver(store, channels, settings, digests=digests, now=now)
 
 
 def move(
@@ -102,14 +102,14 @@ def only(store: SqlStore) -> Alert:
     return alert
 
 
-def test_an_alert_fires_at_once_and_is_sent_to_every_channel(store: SqlStore) -> None:
+async def test_an_alert_fires_at_once_and_is_sent_to_every_channel(store: SqlStore) -> None:
     """Without a hold, pending becomes firing, with one message per channel; again, nothing happens."""
     store.save_alerts([pending()])
     assert move(store, channels=("0", "1")) == 1
     assert move(store, channels=("0", "1")) == 0
     first, second = Phone(), Phone()
-    assert {n.channel for n in deliver(store, first, second)} == {"0", "1"}
-    assert deliver(store, first, second) == ()
+    assert {n.channel for n in await deliver(store, first, second)} == {"0", "1"}
+    assert await deliver(store, first, second) == ()
     assert first.sent == second.sent == [("a1", "firing")]
     assert (only(store).state, only(store).firing_at) == (AlertState.FIRING, NOW)
 
@@ -125,30 +125,30 @@ def test_a_hold_is_waited_for(store: SqlStore) -> None:
     assert store.notifications(since=NOW) == ()
 
 
-def test_a_recovery_is_sent_once(store: SqlStore) -> None:
+async def test_a_recovery_is_sent_once(store: SqlStore) -> None:
     """Firing, then resolved: two messages in this order, and the alert is to be annotated anew."""
     phone = Phone()
     store.save_alerts([pending()])
     move(store)
-    deliver(store, phone)
+    await deliver(store, phone)
     store.mark_annotated(only(store))
     store.save_alerts([recovered(only(store), NOW + 60 * MINUTE)])
     assert move(store, now=NOW + 61 * MINUTE) == 1
     assert move(store, now=NOW + 62 * MINUTE) == 0
-    deliver(store, phone, now=NOW + 62 * MINUTE)
-    deliver(store, phone, now=NOW + 63 * MINUTE)
+    await deliver(store, phone, now=NOW + 62 * MINUTE)
+    await deliver(store, phone, now=NOW + 63 * MINUTE)
     assert phone.sent == [("a1", "firing"), ("a1", "resolved")]
     assert not only(store).annotated
     assert only(store).resolved_at == NOW + 61 * MINUTE
 
 
-def test_a_message_that_was_decided_survives_a_restart(tmp_path: Path) -> None:
+async def test_a_message_that_was_decided_survives_a_restart(tmp_path: Path) -> None:
     """The process may be gone at any step: no second firing message, exactly one resolved, naming the right times."""
     url = f"sqlite:///{tmp_path / 'm.db'}"
     phone = Phone()
     over = NOW + 120 * MINUTE
 
-    def fresh(step: str) -> None:
+    async def fresh(step: str) -> None:
         store = open_store(url)
         if step == "detect":
             store.save_alerts([pending()])
@@ -157,32 +157,32 @@ def test_a_message_that_was_decided_survives_a_restart(tmp_path: Path) -> None:
         elif step == "move":
             move(store, now=over + MINUTE)
         else:
-            deliver(store, phone, now=over + 2 * MINUTE)
+            await deliver(store, phone, now=over + 2 * MINUTE)
         store.close()
 
     for step in ("detect", "move", "tell", "tell", "move", "tell", "recover", "move", "move", "tell", "tell"):
-        fresh(step)
+        await fresh(step)
     assert phone.sent == [("a1", "firing"), ("a1", "resolved")]
     store = open_store(url)
     assert only(store).regression.recovered_at == over
     store.close()
 
 
-def test_a_stale_copy_of_an_alert_tells_nobody_twice(store: SqlStore) -> None:
+async def test_a_stale_copy_of_an_alert_tells_nobody_twice(store: SqlStore) -> None:
     """Detection may write an alert it read before it fired: it goes on firing, and nobody hears of it again."""
     phone = Phone()
     stale = pending()
     store.save_alerts([stale])
     move(store)
-    deliver(store, phone)
+    await deliver(store, phone)
     store.save_alerts([stale])
     assert move(store, now=NOW + MINUTE) == 0
-    deliver(store, phone, now=NOW + MINUTE)
+    await deliver(store, phone, now=NOW + MINUTE)
     assert phone.sent == [("a1", "firing")]
     assert only(store).state is AlertState.FIRING
 
 
-def test_a_failed_message_is_tried_again_later_and_later(store: SqlStore) -> None:
+async def test_a_failed_message_is_tried_again_later_and_later(store: SqlStore) -> None:
     """The pauses double; a longer one that the other side asked for is kept."""
     phone = Phone()
     phone.failure = Retryable("busy")
@@ -191,40 +191,40 @@ def test_a_failed_message_is_tried_again_later_and_later(store: SqlStore) -> Non
     now = NOW
     pauses = []
     for _ in range(4):
-        (failed,) = deliver(store, phone, now=now)
+        (failed,) = await deliver(store, phone, now=now)
         assert failed.not_before is not None
         assert failed.failure == "busy"
-        assert deliver(store, phone, now=failed.not_before - timedelta(seconds=1)) == ()
+        assert await deliver(store, phone, now=failed.not_before - timedelta(seconds=1)) == ()
         pauses.append(failed.not_before - now)
         now = failed.not_before
     assert pauses == [timedelta(seconds=s) for s in (15, 30, 60, 120)]
     phone.failure = Retryable("busy", retry_after=timedelta(minutes=30))
-    (failed,) = deliver(store, phone, now=now)
+    (failed,) = await deliver(store, phone, now=now)
     assert failed.not_before == now + timedelta(minutes=30)
     phone.failure = None
-    deliver(store, phone, now=failed.not_before)
+    await deliver(store, phone, now=failed.not_before)
     assert phone.sent == [("a1", "firing")]
 
 
 @pytest.mark.parametrize("pause", [timedelta(days=30), timedelta(seconds=999_999_999_999), timedelta.max])
-def test_no_pause_is_longer_than_an_hour(store: SqlStore, pause: timedelta) -> None:
+async def test_no_pause_is_longer_than_an_hour(store: SqlStore, pause: timedelta) -> None:
     """A channel that asks for days, or for longer than there are dates, is tried again in an hour."""
     busy, phone = Phone(), Phone()
     busy.failure = Retryable("busy", retry_after=pause)
     store.save_alerts([pending()])
     move(store, channels=("0", "1"))
-    failed = {notification.channel: notification for notification in deliver(store, busy, phone)}["0"]
+    failed = {notification.channel: notification for notification in await deliver(store, busy, phone)}["0"]
     assert failed.not_before == NOW + timedelta(hours=1)
     assert phone.sent == [("a1", "firing")]
 
 
-def attempts(
+async def attempts(
     store: SqlStore, phone: Phone, *, now: datetime, settings: AlertSettings = SETTINGS, digest: str = "d0"
 ) -> list[datetime]:
     """Deliver whenever it is due, until the message is given up; return the times of all attempts."""
     times = [now]
     while True:
-        (failed,) = deliver(store, phone, now=times[-1], settings=settings, digest=digest)
+        (failed,) = await deliver(store, phone, now=times[-1], settings=settings, digest=digest)
         assert failed.not_before is not None
         if failed.not_before == NEVER:
             return times
@@ -233,92 +233,94 @@ def attempts(
 
 
 @pytest.mark.parametrize("days", [1, 7])
-def test_a_message_is_tried_for_a_day_or_for_as_long_as_the_settings_say(store: SqlStore, days: int) -> None:
+async def test_a_message_is_tried_for_a_day_or_for_as_long_as_the_settings_say(store: SqlStore, days: int) -> None:
     """Each attempt comes within an hour of the last; the last one is as late as it can be, then it is given up."""
     phone = Phone()
     phone.failure = Retryable("down")
     settings = AlertSettings(retry_for=timedelta(days=days))
     firing(store, "0")
     first = NOW + timedelta(days=3)
-    times = attempts(store, phone, now=first, settings=settings)
+    times = await attempts(store, phone, now=first, settings=settings)
     assert timedelta(hours=days * 24 - 1) <= times[-1] - first <= timedelta(days=days)
     phone.failure = None
-    assert deliver(store, phone, now=times[-1] + timedelta(days=30), settings=settings) == ()
+    assert await deliver(store, phone, now=times[-1] + timedelta(days=30), settings=settings) == ()
 
 
-def test_a_refusal_is_shown_at_once_and_tried_again_slowly(store: SqlStore, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refusal_is_shown_at_once_and_tried_again_slowly(
+    store: SqlStore, caplog: pytest.LogCaptureFixture
+) -> None:
     """A person may mend the other side: a day of 404 costs some thirty attempts, and the next one may succeed."""
     phone = Phone()
     phone.failure = Permanent("no such room", reason="http_404")
     firing(store, "0")
-    (refused,) = deliver(store, phone)
+    (refused,) = await deliver(store, phone)
     assert (refused.failure, refused.not_before) == ("http_404", NOW + timedelta(minutes=15))
     assert [r.levelno for r in caplog.records] == [logging.ERROR]
     (shown,) = store.undelivered(since=NOW)
     assert (shown.channel, shown.waiting, shown.failure, shown.is_silent) == ("0", 1, "http_404", True)
     phone.failure = None
-    deliver(store, phone, now=NOW + timedelta(minutes=15))
+    await deliver(store, phone, now=NOW + timedelta(minutes=15))
     assert phone.sent == [("a1", "firing")]
     assert store.undelivered(since=NOW) == ()
 
 
-def test_other_settings_of_a_channel_send_what_was_given_up(store: SqlStore) -> None:
+async def test_other_settings_of_a_channel_send_what_was_given_up(store: SqlStore) -> None:
     """The URL was wrong for days; with the right one people hear of what still fires, and not twice."""
     phone = Phone()
     phone.failure = Permanent("no such room", reason="http_404")
     firing(store, "0")
-    times = attempts(store, phone, now=NOW)
+    times = await attempts(store, phone, now=NOW)
     assert 20 < len(times) < 40
     later = NOW + timedelta(days=5)
-    assert deliver(store, phone, now=later) == ()
+    assert await deliver(store, phone, now=later) == ()
     (shown,) = store.undelivered(since=later)
     assert (shown.given_up, shown.is_silent) == (1, True)
-    assert len(attempts(store, phone, now=later, digest="as wrong")) == len(times)
+    assert len(await attempts(store, phone, now=later, digest="as wrong")) == len(times)
     phone.failure = None
     for days in (2, 3):
-        deliver(store, phone, now=later + timedelta(days=days), digest="right")
+        await deliver(store, phone, now=later + timedelta(days=days), digest="right")
     assert phone.sent == [("a1", "firing")]
 
 
-def test_other_settings_do_not_send_what_is_long_over(store: SqlStore) -> None:
+async def test_other_settings_do_not_send_what_is_long_over(store: SqlStore) -> None:
     """An incident that ended days ago, of which a broken channel never heard, is history."""
     phone = Phone()
     phone.failure = Permanent("no such room", reason="http_404")
     firing(store, "0")
-    attempts(store, phone, now=NOW)
+    await attempts(store, phone, now=NOW)
     store.save_alerts([recovered(only(store), NOW)])
     move(store, now=NOW + timedelta(days=2))
-    attempts(store, phone, now=NOW + timedelta(days=2))
+    await attempts(store, phone, now=NOW + timedelta(days=2))
     phone.failure = None
-    assert deliver(store, phone, now=NOW + timedelta(days=4), digest="other") == ()
+    assert await deliver(store, phone, now=NOW + timedelta(days=4), digest="other") == ()
     assert store.undelivered(since=NOW + timedelta(days=3)) == ()
 
 
-def test_a_channel_that_is_new_hears_what_is_firing(store: SqlStore) -> None:
+async def test_a_channel_that_is_new_hears_what_is_firing(store: SqlStore) -> None:
     """Added while an incident goes on, it hears of its beginning and of its end; the others hear nothing twice."""
     old, new = Phone(), Phone()
     firing(store, "0")
-    deliver(store, old)
+    await deliver(store, old)
     day = NOW + timedelta(days=1)
     assert move(store, now=day, channels=("0", "1")) == 0
-    deliver(store, old, new, now=day)
+    await deliver(store, old, new, now=day)
     store.save_alerts([recovered(only(store), day)])
     move(store, now=day + MINUTE, channels=("0", "1"))
-    deliver(store, old, new, now=day + MINUTE)
+    await deliver(store, old, new, now=day + MINUTE)
     assert old.sent == new.sent == [("a1", "firing"), ("a1", "resolved")]
 
 
-def test_a_channel_that_is_new_hears_of_no_end_and_of_nothing_old(store: SqlStore) -> None:
+async def test_a_channel_that_is_new_hears_of_no_end_and_of_nothing_old(store: SqlStore) -> None:
     """What is over by now, or began to fire longer ago than detection looks back, is no news to a new channel."""
     new = Phone()
     firing(store)
     assert move(store, now=NOW + timedelta(days=8), channels=("0",)) == 0
     store.save_alerts([recovered(only(store), NOW)])
     assert move(store, now=NOW + timedelta(days=8), channels=("0",)) == 1
-    assert deliver(store, new, now=NOW + timedelta(days=8)) == ()
+    assert await deliver(store, new, now=NOW + timedelta(days=8)) == ()
 
 
-def test_what_a_channel_refuses_keeps_nothing_else_back(store: SqlStore) -> None:
+async def test_what_a_channel_refuses_keeps_nothing_else_back(store: SqlStore) -> None:
     """A message refused for its size or form waits alone: other alerts pass, and the end of its own incident does."""
 
     class Picky(Phone):
@@ -330,23 +332,23 @@ def test_what_a_channel_refuses_keeps_nothing_else_back(store: SqlStore) -> None
     phone = Picky()
     store.save_alerts([pending(), pending("a2", at=NOW + MINUTE)])
     move(store, now=NOW + MINUTE)
-    deliver(store, phone, now=NOW + MINUTE)
+    await deliver(store, phone, now=NOW + MINUTE)
     assert phone.sent == [("a2", "firing")]
     (shown,) = store.undelivered(since=NOW)
     assert (shown.waiting, shown.failure, shown.is_silent) == (1, "http_413", False)
     store.save_alerts([recovered(a, NOW) for a in store.alerts() if a.alert_id == "a1"])
     move(store, now=NOW + 2 * MINUTE)
-    deliver(store, phone, now=NOW + 20 * MINUTE)
+    await deliver(store, phone, now=NOW + 20 * MINUTE)
     assert phone.sent == [("a2", "firing"), ("a1", "resolved")]
     assert store.undelivered(since=NOW) == ()
 
 
-def test_a_message_that_is_given_up_is_logged_as_lost(store: SqlStore, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_message_that_is_given_up_is_logged_as_lost(store: SqlStore, caplog: pytest.LogCaptureFixture) -> None:
     """One error, once, without what a foreign error says."""
     down = Phone()
     down.failure = OSError("secret-host unreachable")
     firing(store, "0")
-    attempts(store, down, now=NOW)
+    await attempts(store, down, now=NOW)
     assert len([r for r in caplog.records if r.levelno == logging.ERROR]) == 1
     assert "secret-host" not in caplog.text
     assert [n.failure for n in store.notifications(since=NOW)] == ["OSError"]
@@ -374,7 +376,7 @@ class Ringing(Phone):
         Retryable("busy", retry_after=timedelta(seconds=-5)),
     ],
 )
-def test_a_channel_in_trouble_keeps_no_other_from_telling(store: SqlStore, failure: BaseException) -> None:
+async def test_a_channel_in_trouble_keeps_no_other_from_telling(store: SqlStore, failure: BaseException) -> None:
     """One channel's failure, even of a kind nobody foresaw, leaves the others alone and is tried again itself."""
 
     class Broken:
@@ -386,7 +388,7 @@ def test_a_channel_in_trouble_keeps_no_other_from_telling(store: SqlStore, failu
     phone = Ringing(failed)
     store.save_alerts([pending()])
     move(store, channels=("0", "1"))
-    recorded = asyncio.run(stage.deliver(store, {"0": Broken(), "1": phone}, SETTINGS, digests={}, now=NOW))
+    recorded = await stage.deliver(store, {"0": Broken(), "1": phone}, SETTINGS, digests={}, now=NOW)
     assert {n.channel: (n.sent_at, n.not_before) for n in recorded} == {
         "0": (None, NOW + timedelta(seconds=15)),
         "1": (NOW, None),
@@ -394,7 +396,7 @@ def test_a_channel_in_trouble_keeps_no_other_from_telling(store: SqlStore, failu
     assert phone.sent == [("a1", "firing")]
 
 
-def test_what_cannot_be_recorded_keeps_no_other_from_telling(tmp_path: Path) -> None:
+async def test_what_cannot_be_recorded_keeps_no_other_from_telling(tmp_path: Path) -> None:
     """A database that refuses one channel's row fails the tick at its end, after all others were sent and recorded."""
     store = open_store(f"sqlite:///{tmp_path / 'm.db'}")
     with closing(sqlite3.connect(tmp_path / "m.db")) as database:
@@ -405,51 +407,51 @@ def test_what_cannot_be_recorded_keeps_no_other_from_telling(tmp_path: Path) -> 
 
     class Slow(Phone):
         async def send(self, alert: Alert) -> None:
-            tick_and_own = 2
-            while len(asyncio.all_tasks()) > tick_and_own:  # noqa: ASYNC110 -- nothing tells that the other has ended
+            while asyncio.all_tasks() - before - {asyncio.current_task()}:  # noqa: ASYNC110 -- nothing tells of an end
                 await asyncio.sleep(0)
             await super().send(alert)
 
+    before = asyncio.all_tasks()
     refused, slow = Phone(), Slow()
     store.save_alerts([pending()])
     move(store, channels=("0", "1"))
     with pytest.raises(StoreUnavailable):
-        deliver(store, refused, slow)
+        await deliver(store, refused, slow)
     assert (refused.sent, slow.sent) == ([("a1", "firing")],) * 2
     assert [n.channel for n in store.notifications(since=NOW)] == ["0"]
     store.close()
 
 
-def test_resolved_never_overtakes_firing(store: SqlStore) -> None:
+async def test_resolved_never_overtakes_firing(store: SqlStore) -> None:
     """A channel that was down hears of the incident first and of its end then, although both wait by now."""
     phone = Phone()
     phone.failure = Retryable("down")
     store.save_alerts([pending()])
     move(store)
-    deliver(store, phone)
+    await deliver(store, phone)
     store.save_alerts([recovered(only(store), NOW)])
     move(store, now=NOW + timedelta(seconds=5))
-    assert deliver(store, phone, now=NOW + timedelta(seconds=6)) == ()
+    assert await deliver(store, phone, now=NOW + timedelta(seconds=6)) == ()
     phone.failure = None
-    deliver(store, phone, now=NOW + MINUTE)
+    await deliver(store, phone, now=NOW + MINUTE)
     assert phone.sent == [("a1", "firing"), ("a1", "resolved")]
 
 
-def test_a_channel_that_is_gone_from_the_settings_is_given_up(store: SqlStore) -> None:
+async def test_a_channel_that_is_gone_from_the_settings_is_given_up(store: SqlStore) -> None:
     """What waits for a channel that was taken away waits no longer; when it is there again, it hears."""
     phone = Phone()
     firing(store, "0")
     phone.failure = Retryable("down")
-    deliver(store, phone)
-    (failed,) = deliver(store, now=NOW + MINUTE)
+    await deliver(store, phone)
+    (failed,) = await deliver(store, now=NOW + MINUTE)
     assert (failed.failure, failed.not_before) == ("the settings name no such channel", NEVER)
-    assert deliver(store, now=NOW + 2 * MINUTE) == ()
+    assert await deliver(store, now=NOW + 2 * MINUTE) == ()
     phone.failure = None
-    deliver(store, phone, now=NOW + 3 * MINUTE)
+    await deliver(store, phone, now=NOW + 3 * MINUTE)
     assert phone.sent == [("a1", "firing")]
 
 
-def test_a_message_taken_but_not_recorded_is_sent_again(store: SqlStore) -> None:
+async def test_a_message_taken_but_not_recorded_is_sent_again(store: SqlStore) -> None:
     """At least once: a process that ends between the two sends it a second time, under the same id."""
     sent: list[str] = []
 
@@ -460,17 +462,14 @@ def test_a_message_taken_but_not_recorded_is_sent_again(store: SqlStore) -> None
                 taken.set()
                 await asyncio.Event().wait()
 
-    async def end_when_taken() -> None:
-        delivering = asyncio.create_task(stage.deliver(store, {"0": Last()}, SETTINGS, digests={}, now=NOW))
-        await taken.wait()
-        delivering.cancel()
-        await delivering
-
     taken = asyncio.Event()
     store.save_alerts([pending()])
     move(store)
+    delivering = asyncio.create_task(stage.deliver(store, {"0": Last()}, SETTINGS, digests={}, now=NOW))
+    await taken.wait()
+    delivering.cancel()
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(end_when_taken())
-    asyncio.run(stage.deliver(store, {"0": Last()}, SETTINGS, digests={}, now=NOW))
-    asyncio.run(stage.deliver(store, {"0": Last()}, SETTINGS, digests={}, now=NOW))
+        await delivering
+    await stage.deliver(store, {"0": Last()}, SETTINGS, digests={}, now=NOW)
+    await stage.deliver(store, {"0": Last()}, SETTINGS, digests={}, now=NOW)
     assert sent == ["a1", "a1"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -150,56 +149,56 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
     opened.close()
 
 
-def test_an_alert_is_annotated_once_per_state(store: SqlStore) -> None:
+async def test_an_alert_is_annotated_once_per_state(store: SqlStore) -> None:
     """Firing and resolved are each annotated once; what never fired is not."""
     quiet = replace(alert("a0", AlertState.RESOLVED), firing_at=None)
     store.save_alerts([alert(), quiet])
     board = Board()
-    assert asyncio.run(tick(store, board)) == 1
-    assert asyncio.run(tick(store, board)) == 0
+    assert await tick(store, board) == 1
+    assert await tick(store, board) == 0
     store.move_alert(alert(state=AlertState.RESOLVED), before=AlertState.FIRING, notifications=())
-    assert asyncio.run(tick(store, board)) == 1
+    assert await tick(store, board) == 1
     assert board.annotated == [("a1", "firing"), ("a1", "resolved")]
     assert board.provisioned == 3
 
 
-def test_a_refused_dashboard_keeps_no_annotation_back(store: SqlStore) -> None:
+async def test_a_refused_dashboard_keeps_no_annotation_back(store: SqlStore) -> None:
     """The failure is reported after everything else was done."""
     store.save_alerts([alert()])
     board = Board()
     board.dashboard_failure = Permanent("no", reason="http_400")
     with pytest.raises(Permanent):
-        asyncio.run(tick(store, board))
+        await tick(store, board)
     assert board.annotated == [("a1", "firing")]
 
 
-def test_one_refused_annotation_keeps_no_other_back_and_silence_ends_the_round(store: SqlStore) -> None:
+async def test_one_refused_annotation_keeps_no_other_back_and_silence_ends_the_round(store: SqlStore) -> None:
     """A refusal concerns one alert; when Grafana is down the rest would only wait in vain."""
     store.save_alerts([alert(f"a{i}", at=NOW + i * HOUR) for i in range(3)])
     board = Board()
     board.failures = {"a0": Permanent("no", reason="http_400")}
     with pytest.raises(Permanent):
-        asyncio.run(tick(store, board))
+        await tick(store, board)
     assert [a for a, _ in board.annotated] == ["a1", "a2"]
     board.failures = {"a0": Retryable("down")}
     with pytest.raises(Retryable):
-        asyncio.run(tick(store, board))
+        await tick(store, board)
     board.failures = {}
-    assert asyncio.run(tick(store, board)) == 1
+    assert await tick(store, board) == 1
 
 
-def test_a_pause_is_no_news(store: SqlStore) -> None:
+async def test_a_pause_is_no_news(store: SqlStore) -> None:
     """While Grafana is left in peace the tick ends quietly; a pause of the dashboard alone lets annotations through."""
     store.save_alerts([alert()])
     board = Board()
     board.dashboard_failure = Paused("not tried")
     board.failures = {"a1": Paused("not tried")}
-    assert asyncio.run(tick(store, board)) == 0
+    assert await tick(store, board) == 0
     board.failures = {}
-    assert asyncio.run(tick(store, board)) == 1
+    assert await tick(store, board) == 1
 
 
-def test_an_alert_that_moved_on_meanwhile_is_annotated_again(store: SqlStore) -> None:
+async def test_an_alert_that_moved_on_meanwhile_is_annotated_again(store: SqlStore) -> None:
     """Resolved while its firing was being annotated: nothing is overwritten, the end follows with the next tick."""
 
     class Slow(Board):
@@ -211,8 +210,8 @@ def test_an_alert_that_moved_on_meanwhile_is_annotated_again(store: SqlStore) ->
 
     store.save_alerts([alert()])
     board = Slow()
-    assert asyncio.run(tick(store, board)) == 0
-    assert asyncio.run(tick(store, board)) == 1
+    assert await tick(store, board) == 0
+    assert await tick(store, board) == 1
     (kept,) = store.alerts()
     assert (kept.state, kept.annotated) == (AlertState.RESOLVED, True)
 

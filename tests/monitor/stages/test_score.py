@@ -70,24 +70,20 @@ class Bench:
         )
         return Judges(PacedJudge(client, breaker=Breaker(first_break=0.2), limiter=limiter))
 
-    def drain(
+    async def drain(
         self,
         *metrics: Metric,
         settings: ScoreSettings = QUICK,
-        timeout: timedelta = timedelta(seconds=10),
+        judge_timeout: timedelta = timedelta(seconds=10),
         budget: BudgetSettings = NO_BUDGET,
     ) -> Scorer:
         """Work off what is due at the clock's time, as a process of its own."""
-
-        async def work() -> Scorer:
-            async with self.judge(timeout=timeout) as judge:
-                scorer = self.scorer(
-                    *metrics or (RELEVANCE,), judge=judge, settings=settings, budget=budget, worker=secrets.token_hex(4)
-                )
-                await scorer.drain()
-                return scorer
-
-        return asyncio.run(work())
+        async with self.judge(timeout=judge_timeout) as judge:
+            scorer = self.scorer(
+                *metrics or (RELEVANCE,), judge=judge, settings=settings, budget=budget, worker=secrets.token_hex(4)
+            )
+            await scorer.drain()
+            return scorer
 
     def scorer(
         self,
@@ -132,10 +128,10 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     store.close()
 
 
-def test_verdict(bench: Bench) -> None:
+async def test_verdict(bench: Bench) -> None:
     """A job becomes a verdict that keeps what was asked, what was said and what it cost."""
     bench.keep(judged_turn())
-    bench.drain()
+    await bench.drain()
     verdict = bench.outcome()
     assert isinstance(verdict, Verdict)
     assert (5.0, False, "it answers") == (verdict.finding.score, verdict.finding.defect, verdict.finding.reason)
@@ -150,12 +146,12 @@ def test_verdict(bench: Bench) -> None:
     assert 0 == bench.store.backlog().jobs
 
 
-def test_many_turns(bench: Bench) -> None:
+async def test_many_turns(bench: Bench) -> None:
     """Every turn is judged once for every metric, and every outcome is counted."""
     turns = [judged_turn(name=str(number)) for number in range(30)]
     metrics = (RELEVANCE, GROUNDEDNESS, PROXY)
     bench.keep(*turns, metrics=metrics)
-    scorer = bench.drain(*metrics)
+    scorer = await bench.drain(*metrics)
     assert 60 == len(bench.server.asked)
     assert {3} == {len(bench.store.outcomes(turn.turn_id)) for turn in turns}
     totals = {(g.name, *g.labels.values()): g.value for g in scorer.counters()}
@@ -166,10 +162,10 @@ def test_many_turns(bench: Bench) -> None:
     assert {gauge.name for gauge in scorer.counters()} <= COUNTERS.keys()
 
 
-def test_equal_content(bench: Bench) -> None:
+async def test_equal_content(bench: Bench) -> None:
     """A turn of equal content gets the verdict that is there, flagged and free; one that differs is judged."""
     bench.keep(judged_turn(), replace(judged_turn(), turn_id="again", trace_id="again"), judged_turn(name="other"))
-    bench.drain(settings=ScoreSettings(concurrency=1))
+    await bench.drain(settings=ScoreSettings(concurrency=1))
     assert 2 == len(bench.server.asked)
     first, again, other = (bench.outcome(turn_id) for turn_id in ("turn-1", "again", "turn-other"))
     assert isinstance(first, Verdict)
@@ -188,20 +184,20 @@ def test_equal_content(bench: Bench) -> None:
     assert frozenset() == other.finding.flags
 
 
-def test_failure_is_not_copied(bench: Bench) -> None:
+async def test_failure_is_not_copied(bench: Bench) -> None:
     """A turn of equal content as one that could not be judged is asked about."""
     bench.server.script(completion(None, refusal="No."))
     bench.keep(judged_turn(), replace(judged_turn(), turn_id="again", trace_id="again"))
-    bench.drain(settings=ScoreSettings(concurrency=1))
+    await bench.drain(settings=ScoreSettings(concurrency=1))
     assert 2 == len(bench.server.asked)
 
 
-def test_one_call_for_several_metrics(bench: Bench) -> None:
+async def test_one_call_for_several_metrics(bench: Bench) -> None:
     """The jobs of one turn and call are claimed together and cost one call; each ends with its own outcome."""
     metrics = (*load_all("answer", judge_name="openai:judge-1"), *load_all("safety", judge_name="openai:judge-1"))
     turns = [judged_turn(name=str(number)) for number in range(6)]
     bench.keep(*turns, metrics=metrics)
-    scorer = bench.drain(*metrics)
+    scorer = await bench.drain(*metrics)
     assert 12 == len(bench.server.asked)
     for turn in turns:
         outcomes = bench.store.outcomes(turn.turn_id)
@@ -212,11 +208,11 @@ def test_one_call_for_several_metrics(bench: Bench) -> None:
     assert 1200 == totals["judge_tokens_total", "input"]
 
 
-def test_metrics_by_what_a_turn_carries(bench: Bench) -> None:
+async def test_metrics_by_what_a_turn_carries(bench: Bench) -> None:
     """A turn without an answer is still judged for what it retrieved, and one without documents for neither."""
     metrics = load_all("documents", judge_name="openai:judge-1")
     bench.keep(judged_turn(None), replace(judged_turn(name="2"), citations=()), metrics=metrics)
-    bench.drain(*metrics)
+    await bench.drain(*metrics)
     found = {o.job.metric: o.reason if isinstance(o, Unscored) else None for o in bench.store.outcomes("turn-1")}
     assert (Reason.NO_RESPONSE, None) == (found["groundedness"], found["retrieval"])
     assert {Reason.NO_CONTEXT} == {
@@ -225,17 +221,17 @@ def test_metrics_by_what_a_turn_carries(bench: Bench) -> None:
     assert 1 == len(bench.server.asked)
 
 
-def test_call_after_a_crash(bench: Bench) -> None:
+async def test_call_after_a_crash(bench: Bench) -> None:
     """Jobs of a call whose claimer died are judged together again when the lease is over, once each."""
     metrics = load_all("answer", judge_name="openai:judge-1")
     bench.keep(judged_turn(), metrics=metrics)
     call_of = {metric.rubric.rubric_id: metric.call for metric in metrics}
     lost = bench.store.claim(now=bench.now, lease=timedelta(minutes=5), limit=1, call_of=call_of)
     assert 4 == len(lost)
-    bench.drain(*metrics)
+    await bench.drain(*metrics)
     assert [] == bench.server.asked
     bench.now += timedelta(minutes=6)
-    bench.drain(*metrics)
+    await bench.drain(*metrics)
     assert 1 == len(bench.server.asked)
     assert 4 == len(bench.store.outcomes("turn-1"))
 
@@ -245,10 +241,10 @@ _FIVE_CALLS = BudgetSettings(daily_usd=5 * 140e-6)
 
 
 @pytest.mark.parametrize("budget", [_FIVE_CALLS, BudgetSettings(monthly_usd=5 * 140e-6)])
-def test_budget(bench: Bench, budget: BudgetSettings) -> None:
+async def test_budget(bench: Bench, budget: BudgetSettings) -> None:
     """When the budget is spent the jobs left become unscored for that reason, and what is spent stays within it."""
     bench.keep(*(judged_turn(name=str(number)) for number in range(20)))
-    scorer = bench.drain(settings=ScoreSettings(concurrency=1), budget=budget)
+    scorer = await bench.drain(settings=ScoreSettings(concurrency=1), budget=budget)
     assert 5 == len(bench.server.asked)
     reasons = [bench.reason(f"turn-{number}") for number in range(20)]
     assert (5, 15) == (reasons.count(None), reasons.count(Reason.BUDGET))
@@ -256,73 +252,65 @@ def test_budget(bench: Bench, budget: BudgetSettings) -> None:
     assert {0.0007} == {round(gauge.value, 7) for gauge in scorer.gauges()}
 
 
-def test_budget_of_several_workers(bench: Bench) -> None:
+async def test_budget_of_several_workers(bench: Bench) -> None:
     """Workers with one store share the budget; it is exceeded by no more than the calls under way when it was spent."""
     bench.keep(*(judged_turn(name=str(number)) for number in range(60)))
     settings = ScoreSettings(concurrency=3)
-
-    async def live() -> None:
-        async with bench.judge() as one, bench.judge() as two:
-            scorers = [
-                bench.scorer(RELEVANCE, judge=judge, settings=settings, budget=_FIVE_CALLS, worker=name)
-                for judge, name in ((one, "one"), (two, "two"))
-            ]
-            await asyncio.gather(*(scorer.drain() for scorer in scorers))
-
-    asyncio.run(live())
+    async with bench.judge() as one, bench.judge() as two:
+        scorers = [
+            bench.scorer(RELEVANCE, judge=judge, settings=settings, budget=_FIVE_CALLS, worker=name)
+            for judge, name in ((one, "one"), (two, "two"))
+        ]
+        await asyncio.gather(*(scorer.drain() for scorer in scorers))
     assert 5 <= len(bench.server.asked) <= 5 + 2 * settings.concurrency
     day = bench.now.replace(hour=0, minute=0)
     spend = bench.store.spend(since=day, until=day + timedelta(days=1))
     assert (len(bench.server.asked), pytest.approx(len(bench.server.asked) * 140e-6)) == (spend.calls, spend.usd)
 
 
-def test_next_day(bench: Bench) -> None:
+async def test_next_day(bench: Bench) -> None:
     """A day's budget is there again the next day, for the same process and after a restart."""
     settings = ScoreSettings(concurrency=1)
     bench.keep(*(judged_turn(name=str(number)) for number in range(7)))
-
-    async def live() -> None:
-        async with bench.judge() as judge:
-            scorer = bench.scorer(RELEVANCE, judge=judge, settings=settings, budget=_FIVE_CALLS)
-            await scorer.drain()
-            assert 5 == len(bench.server.asked)
-            bench.now += timedelta(days=1)
-            await asyncio.to_thread(bench.keep, *(judged_turn(name=f"next {number}") for number in range(7)))
-            await scorer.drain()
-            assert 10 == len(bench.server.asked)
-            assert {} != scorer.health()
-
-    asyncio.run(live())
+    async with bench.judge() as judge:
+        scorer = bench.scorer(RELEVANCE, judge=judge, settings=settings, budget=_FIVE_CALLS)
+        await scorer.drain()
+        assert 5 == len(bench.server.asked)
+        bench.now += timedelta(days=1)
+        await asyncio.to_thread(bench.keep, *(judged_turn(name=f"next {number}") for number in range(7)))
+        await scorer.drain()
+        assert 10 == len(bench.server.asked)
+        assert {} != scorer.health()
     bench.keep(*(judged_turn(name=f"restarted {number}") for number in range(3)))
-    bench.drain(settings=settings, budget=_FIVE_CALLS)
+    await bench.drain(settings=settings, budget=_FIVE_CALLS)
     assert 10 == len(bench.server.asked)
     assert Reason.BUDGET == bench.reason("turn-restarted 0")
 
 
-def test_lost_conversations_cost(bench: Bench) -> None:
+async def test_lost_conversations_cost(bench: Bench) -> None:
     """What was paid for a conversation that then broke off is in the books, though in no verdict."""
     bench.server.script(completion("prose"), refusal(500))
     bench.keep(judged_turn())
-    bench.drain()
+    await bench.drain()
     assert bench.outcome() is None
     day = bench.now.replace(hour=0, minute=0)
     assert 1 == bench.store.spend(since=day, until=day + timedelta(days=1)).calls
 
 
-def test_equal_content_is_free(bench: Bench) -> None:
+async def test_equal_content_is_free(bench: Bench) -> None:
     """A spent budget does not keep a verdict from a turn of equal content."""
     bench.keep(judged_turn())
-    bench.drain(budget=BudgetSettings(daily_usd=140e-6))
+    await bench.drain(budget=BudgetSettings(daily_usd=140e-6))
     bench.keep(replace(judged_turn(), turn_id="again", trace_id="again"), judged_turn(name="other"))
-    bench.drain(budget=BudgetSettings(daily_usd=140e-6))
+    await bench.drain(budget=BudgetSettings(daily_usd=140e-6))
     assert isinstance(bench.outcome("again"), Verdict)
     assert Reason.BUDGET == bench.reason("turn-other")
 
 
-def test_code_needs_no_judge(bench: Bench) -> None:
+async def test_code_needs_no_judge(bench: Bench) -> None:
     """A metric computed in code is worked off without a judge."""
     bench.keep(*(judged_turn(name=str(number)) for number in range(300)), metrics=[PROXY])
-    assert 300 == asyncio.run(bench.scorer(PROXY, judge=None).drain())
+    assert 300 == await bench.scorer(PROXY, judge=None).drain()
     verdict = bench.outcome("turn-299")
     assert isinstance(verdict, Verdict)
     assert not verdict.finding.defect
@@ -334,21 +322,21 @@ def test_no_judge_for_a_metric_that_asks_one(bench: Bench) -> None:
         bench.scorer(RELEVANCE, judge=None)
 
 
-def test_turn_without_documents(bench: Bench) -> None:
+async def test_turn_without_documents(bench: Bench) -> None:
     """J09: without documents groundedness is unscored and costs no call, while relevance is judged."""
     turn = replace(judged_turn(), citations=())
     bench.keep(turn, metrics=[RELEVANCE, GROUNDEDNESS])
-    bench.drain(RELEVANCE, GROUNDEDNESS)
+    await bench.drain(RELEVANCE, GROUNDEDNESS)
     found = {o.job.metric: o.reason if isinstance(o, Unscored) else None for o in bench.store.outcomes("turn-1")}
     assert {"groundedness": Reason.NO_CONTEXT, "relevance": None} == found
     assert 1 == len(bench.server.asked)
 
 
-def test_pause(bench: Bench) -> None:
+async def test_pause(bench: Bench) -> None:
     """J03: after a 429 nobody asks before the pause is over, and each job still costs one call and one attempt."""
     bench.server.script(refusal(429, retry_after="0.5"))
     bench.keep(*(judged_turn(name=str(number)) for number in range(6)))
-    scorer = bench.drain(settings=ScoreSettings(concurrency=1, attempts=1))
+    scorer = await bench.drain(settings=ScoreSettings(concurrency=1, attempts=1))
     first, *later = [asked.at for asked in bench.server.asked]
     assert 6 == len(later)
     assert all(at - first >= 0.5 for at in later)
@@ -356,106 +344,97 @@ def test_pause(bench: Bench) -> None:
     assert 1 == {g.name: g.value for g in scorer.counters()}["judge_pauses_total"]
 
 
-def test_long_pause(bench: Bench) -> None:
+async def test_long_pause(bench: Bench) -> None:
     """A pause too long to wait for gives the job back for then, and never uses the job up."""
     bench.keep(judged_turn())
     for _ in range(QUICK.attempts + 2):
         bench.server.script(refusal(429, retry_after="300"))
-        bench.drain()
+        await bench.drain()
         assert bench.outcome() is None
-        bench.drain()
+        await bench.drain()
         bench.now += timedelta(seconds=301)
     assert QUICK.attempts + 2 == len(bench.server.asked)
-    bench.drain()
+    await bench.drain()
     assert isinstance(bench.outcome(), Verdict)
 
 
-def test_hanging_endpoint(bench: Bench) -> None:
+async def test_hanging_endpoint(bench: Bench) -> None:
     """J04: each attempt ends at the deadline, the next waits twice as long, and the last ends the job as a time-out."""
     bench.keep(judged_turn())
     bench.server.script(*[Step(hang=True)] * QUICK.attempts)
     for wait in (10, 20):
-        bench.drain(timeout=timedelta(seconds=0.2))
+        await bench.drain(judge_timeout=timedelta(seconds=0.2))
         assert bench.outcome() is None
         asked = len(bench.server.asked)
         bench.now += timedelta(seconds=wait - 1)
-        bench.drain(timeout=timedelta(seconds=0.2))
+        await bench.drain(judge_timeout=timedelta(seconds=0.2))
         assert asked == len(bench.server.asked)
         bench.now += timedelta(seconds=2)
-    bench.drain(timeout=timedelta(seconds=0.2))
+    await bench.drain(judge_timeout=timedelta(seconds=0.2))
     assert Reason.TIMEOUT == bench.reason()
     assert QUICK.attempts == len(bench.server.asked)
 
 
-def test_broken_endpoint(bench: Bench) -> None:
+async def test_broken_endpoint(bench: Bench) -> None:
     """An endpoint that fails on every attempt ends the job as unavailable."""
     bench.keep(judged_turn())
     bench.server.script(*[refusal(500)] * QUICK.attempts)
     for _ in range(QUICK.attempts):
-        bench.drain()
+        await bench.drain()
         bench.now += timedelta(minutes=5)
     assert Reason.UNAVAILABLE == bench.reason()
 
 
-def test_single_failures(bench: Bench) -> None:
+async def test_single_failures(bench: Bench) -> None:
     """Failures that others are answered between count against their own job only."""
     settings = ScoreSettings(concurrency=1, attempts=2, backoff=timedelta(seconds=10))
     bench.keep(*(judged_turn(name=str(number)) for number in range(8)))
     bench.server.script(*[refusal(500), completion(json.dumps({"reason": "r", "score": 5}))] * 4)
-    bench.drain(settings=settings)
+    await bench.drain(settings=settings)
     assert 4 == bench.store.backlog().jobs
     bench.now += timedelta(seconds=11)
-    bench.drain(settings=settings)
+    await bench.drain(settings=settings)
     assert all(isinstance(bench.outcome(f"turn-{number}"), Verdict) for number in range(8))
 
 
-def test_outage(bench: Bench) -> None:
+async def test_outage(bench: Bench) -> None:
     """An outage of hours costs no job: one call tries now and then, health says why, and then all are judged."""
     turns = [judged_turn(name=str(number)) for number in range(40)]
     bench.keep(*turns)
     down = True
     bench.server.answer = lambda body: refusal(503) if down else kind(body)
-
-    async def live() -> None:
-        nonlocal down
-        async with bench.judge() as judge:
-            scorer = bench.scorer(RELEVANCE, judge=judge)
-            await scorer.drain()
-            assert 5 <= len(bench.server.asked) <= 4 + QUICK.concurrency
-            assert "asking openai:judge-1: HTTP 503; asked again in 0 s" == scorer.health()["judge"]
-            assert 40 == bench.store.backlog().jobs
-            before = len(bench.server.asked)
-            bench.now += timedelta(hours=11)
-            await asyncio.sleep(judge.resting.total_seconds())
-            await scorer.drain()
-            assert before + 1 == len(bench.server.asked)
-            assert 40 == bench.store.backlog().jobs
-            down = False
-            bench.now += timedelta(minutes=1)
-            await asyncio.sleep(judge.resting.total_seconds())
-            await scorer.drain()
-            assert {} == scorer.health()
-
-    asyncio.run(live())
+    async with bench.judge() as judge:
+        scorer = bench.scorer(RELEVANCE, judge=judge)
+        await scorer.drain()
+        assert 5 <= len(bench.server.asked) <= 4 + QUICK.concurrency
+        assert "asking openai:judge-1: HTTP 503; asked again in 0 s" == scorer.health()["judge"]
+        assert 40 == bench.store.backlog().jobs
+        before = len(bench.server.asked)
+        bench.now += timedelta(hours=11)
+        await asyncio.sleep(judge.resting.total_seconds())
+        await scorer.drain()
+        assert before + 1 == len(bench.server.asked)
+        assert 40 == bench.store.backlog().jobs
+        down = False
+        bench.now += timedelta(minutes=1)
+        await asyncio.sleep(judge.resting.total_seconds())
+        await scorer.drain()
+        assert {} == scorer.health()
     assert all(isinstance(bench.outcome(turn.turn_id), Verdict) for turn in turns)
 
 
-def test_catching_up(bench: Bench) -> None:
+async def test_catching_up(bench: Bench) -> None:
     """After an outage a process that was started meanwhile works the backlog off, and no faster than is allowed."""
     turns = [judged_turn(name=str(number)) for number in range(55)]
     bench.keep(*turns)
     bench.server.answer = lambda _: refusal(503)
-    bench.drain()
+    await bench.drain()
     tried = len(bench.server.asked)
     bench.server.answer = kind
     bench.now += timedelta(hours=7)
-
-    async def live() -> None:
-        # Ten seconds' worth at once are 40 calls, and then 4 a second.
-        async with bench.judge(limiter=Limiter(requests_per_minute=240)) as judge:
-            await bench.scorer(RELEVANCE, judge=judge, worker="after").drain()
-
-    asyncio.run(live())
+    # Ten seconds' worth at once are 40 calls, and then 4 a second.
+    async with bench.judge(limiter=Limiter(requests_per_minute=240)) as judge:
+        await bench.scorer(RELEVANCE, judge=judge, worker="after").drain()
     assert all(isinstance(bench.outcome(turn.turn_id), Verdict) for turn in turns)
     came = [asked.at for asked in bench.server.asked[tried:]]
     assert 55 == len(came)
@@ -463,11 +442,11 @@ def test_catching_up(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("step", [refusal(401), refusal(403), refusal(404, code="model_not_found"), refusal(402)])
-def test_wrong_settings(bench: Bench, step: Step) -> None:
+async def test_wrong_settings(bench: Bench, step: Step) -> None:
     """A wrong key or model costs one call and no job, and health says why; only their age ends the jobs."""
     bench.keep(*(judged_turn(name=str(number)) for number in range(30)))
     bench.server.answer = lambda _: step
-    scorer = bench.drain(settings=ScoreSettings(concurrency=1, attempts=1))
+    scorer = await bench.drain(settings=ScoreSettings(concurrency=1, attempts=1))
     assert 1 == len(bench.server.asked)
     assert 30 == bench.store.backlog().jobs
     assert scorer.health()["judge"].startswith(f"asking openai:judge-1: HTTP {step.status}")
@@ -475,28 +454,28 @@ def test_wrong_settings(bench: Bench, step: Step) -> None:
         gauge.name: gauge.value for gauge in scorer.counters() if gauge.labels.get("cause") == "judge_in_trouble"
     }
     bench.now += timedelta(days=3)
-    bench.drain()
+    await bench.drain()
     assert {Reason.EXPIRED} == {bench.reason(f"turn-{number}") for number in range(30)}
     assert 1 == len(bench.server.asked)
 
 
-def test_everything_is_rejected(bench: Bench) -> None:
+async def test_everything_is_rejected(bench: Bench) -> None:
     """An endpoint that takes nothing of ours costs four jobs before it is found out, not all of them."""
     bench.keep(*(judged_turn(name=str(number)) for number in range(30)))
     bench.server.answer = lambda _: refusal(400, "no such parameter")
-    bench.drain(settings=ScoreSettings(concurrency=1))
+    await bench.drain(settings=ScoreSettings(concurrency=1))
     assert 26 == bench.store.backlog().jobs
     assert 4 == len([n for n in range(30) if bench.reason(f"turn-{n}") is Reason.REJECTED])
 
 
-def test_severity_of_a_content_filter(bench: Bench) -> None:
+async def test_severity_of_a_content_filter(bench: Bench) -> None:
     """What the endpoint's own filter found is kept beside the reason, and is no verdict."""
     front = {"violence": {"filtered": True, "severity": "medium"}}
     inner = {"code": "ResponsibleAIPolicyViolation", "content_filter_result": front}
     bench.server.script(Step(status=400, body={"error": {"code": "content_filter", "innererror": inner}}))
     metric = replace(RELEVANCE, rubric=replace(RELEVANCE.rubric, metric="violence"))
     bench.keep(judged_turn(), metrics=[metric])
-    bench.drain(metric)
+    await bench.drain(metric)
     outcome = bench.outcome()
     assert isinstance(outcome, Unscored)
     assert (Reason.CONTENT_FILTER, 4) == (outcome.reason, outcome.severity)
@@ -510,21 +489,21 @@ def test_severity_of_a_content_filter(bench: Bench) -> None:
         (completion(None, refusal="No."), Reason.REFUSED),
     ],
 )
-def test_one_turn_fails(bench: Bench, step: Step, reason: Reason) -> None:
+async def test_one_turn_fails(bench: Bench, step: Step, reason: Reason) -> None:
     """J02: a turn that cannot be judged has its reason after one call, and the other turns go on."""
     bench.server.script(step)
     bench.keep(*(judged_turn(name=str(number)) for number in range(4)))
-    bench.drain(settings=ScoreSettings(concurrency=1))
+    await bench.drain(settings=ScoreSettings(concurrency=1))
     reasons = [bench.reason(f"turn-{number}") for number in range(4)]
     assert [None, None, None, reason] == sorted(reasons, key=lambda found: found is not None)
     assert 4 == len(bench.server.asked)
 
 
-def test_unreadable_reply_is_kept(bench: Bench) -> None:
+async def test_unreadable_reply_is_kept(bench: Bench) -> None:
     """J06: an impossible score is asked for again once, then unscored; the raw reply is kept."""
     bench.server.script(completion('{"score": 90}'), completion('{"score": 999999999999, "reason": "r"}'))
     bench.keep(judged_turn())
-    bench.drain()
+    await bench.drain()
     outcome = bench.outcome()
     assert isinstance(outcome, Unscored)
     assert Reason.UNREADABLE == outcome.reason
@@ -532,11 +511,11 @@ def test_unreadable_reply_is_kept(bench: Bench) -> None:
     assert '{"score": 999999999999, "reason": "r"}' == outcome.exchange.reply
 
 
-def test_old_turn(bench: Bench) -> None:
+async def test_old_turn(bench: Bench) -> None:
     """A job of a turn that is too old expires without a call."""
     bench.keep(judged_turn(), metrics=[RELEVANCE, PROXY])
     bench.now += timedelta(days=3)
-    bench.drain(RELEVANCE, PROXY)
+    await bench.drain(RELEVANCE, PROXY)
     assert {Reason.EXPIRED} == {o.reason for o in bench.store.outcomes("turn-1") if isinstance(o, Unscored)}
     assert [] == bench.server.asked
 
@@ -563,14 +542,14 @@ class FaultyMetric:
 
 
 @pytest.mark.parametrize("max_output_tokens", [0, 10])
-def test_fault_of_ours(bench: Bench, caplog: pytest.LogCaptureFixture, max_output_tokens: int) -> None:
+async def test_fault_of_ours(bench: Bench, caplog: pytest.LogCaptureFixture, max_output_tokens: int) -> None:
     """A fault of ours is logged and counted without user text, and ends the job as internal."""
     metric = FaultyMetric(max_output_tokens)
     bench.keep(judged_turn("PRIVATE"), metrics=[metric])
     counted: set[str] = set()
     with caplog.at_level(logging.ERROR):
         for _ in range(QUICK.attempts):
-            counted |= {gauge.name for gauge in bench.drain(metric).counters()}
+            counted |= {gauge.name for gauge in (await bench.drain(metric)).counters()}
             bench.now += timedelta(minutes=5)
     assert Reason.INTERNAL == bench.reason()
     assert "judging faulty of turn turn-1: KeyError at" in caplog.text
@@ -588,11 +567,11 @@ class UnstorableMetric(FaultyMetric):
 
 
 @pytest.mark.parametrize("max_output_tokens", [0, 10])
-def test_finding_that_cannot_be_stored(bench: Bench, max_output_tokens: int) -> None:
+async def test_finding_that_cannot_be_stored(bench: Bench, max_output_tokens: int) -> None:
     """A verdict that the database cannot hold ends its own job as internal; the others, and the worker, go on."""
     metric = UnstorableMetric(max_output_tokens)
     bench.keep(*(judged_turn(name=str(number)) for number in range(4)), metrics=[metric])
-    scorer = bench.drain(metric)
+    scorer = await bench.drain(metric)
     assert [None, Reason.INTERNAL, None, None] == [bench.reason(f"turn-{number}") for number in range(4)]
     assert 0 == bench.store.backlog().jobs
     assert [(1, "StatementError")] == [
@@ -601,18 +580,18 @@ def test_finding_that_cannot_be_stored(bench: Bench, max_output_tokens: int) -> 
 
 
 @pytest.mark.parametrize("metric", [RELEVANCE, PROXY])
-def test_turn_that_cannot_be_read(bench: Bench, tmp_path: Path, metric: Metric) -> None:
+async def test_turn_that_cannot_be_read(bench: Bench, tmp_path: Path, metric: Metric) -> None:
     """A broken row ends the jobs of its own turn as internal."""
     bench.keep(*(judged_turn(name=str(number)) for number in range(4)), metrics=[metric])
     with closing(sqlite3.connect(tmp_path / "store.db")) as database, database:
         database.execute("UPDATE turn_texts SET citations = '{' WHERE turn_id = 'turn-1'")
-    bench.drain(metric)
+    await bench.drain(metric)
     assert [None, Reason.INTERNAL, None, None] == [bench.reason(f"turn-{number}") for number in range(4)]
     assert 0 == bench.store.backlog().jobs
 
 
 @pytest.mark.parametrize("count", [2**63 - 1, 10**400, -1, None, "many", [1]])
-def test_impossible_token_count(bench: Bench, count: object) -> None:
+async def test_impossible_token_count(bench: Bench, count: object) -> None:
     """A number of tokens that cannot be is none, whatever the budget, and scoring goes on."""
 
     def impossible(_: dict[str, object]) -> Step:
@@ -622,12 +601,12 @@ def test_impossible_token_count(bench: Bench, count: object) -> None:
 
     bench.server.answer = impossible
     bench.keep(judged_turn(name="1"), judged_turn(name="2"))
-    bench.drain(budget=BudgetSettings(daily_usd=1.0))
+    await bench.drain(budget=BudgetSettings(daily_usd=1.0))
     assert [None, None] == [bench.reason("turn-1"), bench.reason("turn-2")]
     assert 0 == bench.store.backlog().jobs
 
 
-def test_fault_between_jobs(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+async def test_fault_between_jobs(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     """What goes wrong outside of any job is logged, and the worker tries again."""
     bench.keep(judged_turn())
     failures: list[Exception] = []
@@ -637,41 +616,38 @@ def test_fault_between_jobs(bench: Bench, caplog: pytest.LogCaptureFixture) -> N
             raise failures.pop()
         return bench.now
 
-    async def work() -> None:
-        async with bench.judge() as judge:
-            scorer = bench.scorer(RELEVANCE, judge=judge, clock=clock)
-            failures.append(RuntimeError("PRIVATE"))
-            stop = asyncio.Event()
-            running = asyncio.create_task(scorer.run(stop))
-            await asyncio.to_thread(wait_until, bench.outcome, "a verdict", seconds=30)
-            stop.set()
-            await running
-
-    asyncio.run(work())
+    async with bench.judge() as judge:
+        scorer = bench.scorer(RELEVANCE, judge=judge, clock=clock)
+        failures.append(RuntimeError("PRIVATE"))
+        stop = asyncio.Event()
+        running = asyncio.create_task(scorer.run(stop))
+        await asyncio.to_thread(wait_until, bench.outcome, "a verdict", seconds=30)
+        stop.set()
+        await running
     assert isinstance(bench.outcome(), Verdict)
     assert "scoring goes on after a fault of ours: RuntimeError at" in caplog.text
     assert "PRIVATE" not in caplog.text
 
 
-def test_rubric_of_another_process(bench: Bench) -> None:
+async def test_rubric_of_another_process(bench: Bench) -> None:
     """A process that does not know a job's rubric leaves the job alone: one that knows it finds it as it was."""
     bench.keep(judged_turn(), metrics=[GROUNDEDNESS])
-    bench.drain(RELEVANCE)
+    await bench.drain(RELEVANCE)
     assert bench.outcome() is None
-    bench.drain(GROUNDEDNESS)
+    await bench.drain(GROUNDEDNESS)
     outcome = bench.outcome()
     assert isinstance(outcome, Verdict)
     assert 1 == outcome.job.attempt
 
 
-def test_rubric_that_nobody_knows(bench: Bench) -> None:
+async def test_rubric_that_nobody_knows(bench: Bench) -> None:
     """Jobs of a replaced prompt do not wait for ever: they end with the age at which no job is judged any more."""
     bench.keep(*(judged_turn(name=str(number)) for number in range(600)), metrics=[GROUNDEDNESS])
     bench.now += QUICK.max_job_age - timedelta(minutes=2)
-    bench.drain(RELEVANCE)
+    await bench.drain(RELEVANCE)
     assert 600 == bench.store.backlog().jobs
     bench.now += timedelta(minutes=2)
-    scorer = bench.drain(RELEVANCE)
+    scorer = await bench.drain(RELEVANCE)
     outcome = bench.outcome("turn-599")
     assert isinstance(outcome, Unscored)
     assert Reason.EXPIRED == outcome.reason
@@ -680,7 +656,7 @@ def test_rubric_that_nobody_knows(bench: Bench) -> None:
     assert 600 == next(total.value for total in scorer.counters() if total.name == "jobs_finished_total")
 
 
-def test_content_that_changed_while_judging(bench: Bench) -> None:
+async def test_content_that_changed_while_judging(bench: Bench) -> None:
     """A verdict on replaced content is dropped; the new content waits to be sampled."""
     turn = judged_turn()
     bench.keep(turn)
@@ -691,27 +667,23 @@ def test_content_that_changed_while_judging(bench: Bench) -> None:
         return json.dumps({"reason": "r", "score": 5})
 
     bench.server.answer = replaced
-    bench.drain()
+    await bench.drain()
     assert bench.outcome() is None
     assert (0, 1) == (bench.store.backlog().jobs, bench.store.backlog().turns)
 
 
-def test_run_until_stopped(bench: Bench) -> None:
+async def test_run_until_stopped(bench: Bench) -> None:
     """A running scorer takes what comes, and stops when told, with nothing leased."""
-
-    async def live() -> None:
-        stop = asyncio.Event()
-        async with bench.judge() as judge:
-            scorer = bench.scorer(RELEVANCE, PROXY, judge=judge)
-            running = asyncio.create_task(scorer.run(stop))
-            await asyncio.to_thread(bench.keep, judged_turn(), metrics=[RELEVANCE, PROXY])
-            await asyncio.to_thread(
-                wait_until, lambda: len(bench.store.outcomes("turn-1")) == 2, "two outcomes", seconds=10
-            )
-            stop.set()
-            await running
-
-    asyncio.run(live())
+    stop = asyncio.Event()
+    async with bench.judge() as judge:
+        scorer = bench.scorer(RELEVANCE, PROXY, judge=judge)
+        running = asyncio.create_task(scorer.run(stop))
+        await asyncio.to_thread(bench.keep, judged_turn(), metrics=[RELEVANCE, PROXY])
+        await asyncio.to_thread(
+            wait_until, lambda: len(bench.store.outcomes("turn-1")) == 2, "two outcomes", seconds=10
+        )
+        stop.set()
+        await running
     assert 0 == bench.store.backlog().jobs
 
 
@@ -728,48 +700,40 @@ def _hold(bench: Bench) -> threading.Event:
     return let_go
 
 
-def test_stop_within_grace(bench: Bench) -> None:
+async def test_stop_within_grace(bench: Bench) -> None:
     """What was begun is finished when it ends within the grace period."""
     let_go = _hold(bench)
-
-    async def live() -> None:
-        stop = asyncio.Event()
-        async with bench.judge() as judge:
-            running = asyncio.create_task(bench.scorer(RELEVANCE, judge=judge).run(stop))
-            await asyncio.to_thread(wait_until, lambda: bench.server.asked, "a call", seconds=10)
-            stop.set()
-            let_go.set()
-            await running
-
-    asyncio.run(live())
+    stop = asyncio.Event()
+    async with bench.judge() as judge:
+        running = asyncio.create_task(bench.scorer(RELEVANCE, judge=judge).run(stop))
+        await asyncio.to_thread(wait_until, lambda: bench.server.asked, "a call", seconds=10)
+        stop.set()
+        let_go.set()
+        await running
     assert isinstance(bench.outcome(), Verdict)
 
 
 @pytest.mark.parametrize("cancelled", [True, False])
-def test_stop_beyond_grace(bench: Bench, *, cancelled: bool) -> None:
+async def test_stop_beyond_grace(bench: Bench, *, cancelled: bool) -> None:
     """What does not end in time, or is cancelled, is given back at once and judged by the next scorer."""
     let_go = _hold(bench)
-
-    async def live() -> None:
-        stop = asyncio.Event()
-        async with bench.judge() as judge:
-            scorer = bench.scorer(RELEVANCE, judge=judge)
-            running = asyncio.create_task(scorer.run(stop, grace=timedelta(seconds=0.1)))
-            await asyncio.to_thread(wait_until, lambda: bench.server.asked, "a call", seconds=10)
-            if cancelled:
-                running.cancel()
-            stop.set()
-            await asyncio.gather(running, return_exceptions=True)
-
-    asyncio.run(live())
+    stop = asyncio.Event()
+    async with bench.judge() as judge:
+        scorer = bench.scorer(RELEVANCE, judge=judge)
+        running = asyncio.create_task(scorer.run(stop, grace=timedelta(seconds=0.1)))
+        await asyncio.to_thread(wait_until, lambda: bench.server.asked, "a call", seconds=10)
+        if cancelled:
+            running.cancel()
+        stop.set()
+        await asyncio.gather(running, return_exceptions=True)
     let_go.set()
     assert bench.outcome() is None
     assert 1 == bench.store.backlog().jobs
-    bench.drain()
+    await bench.drain()
     assert isinstance(bench.outcome(), Verdict)
 
 
-def test_lease(bench: Bench) -> None:
+async def test_lease(bench: Bench) -> None:
     """A claimed job is leased for longer than all calls of all attempts could take."""
     bench.keep(judged_turn())
     seen: list[Job] = []
@@ -780,7 +744,7 @@ def test_lease(bench: Bench) -> None:
         return json.dumps({"reason": "r", "score": 3})
 
     bench.server.answer = look
-    bench.drain()
+    await bench.drain()
     (job,) = seen
     assert job.leased_until is not None
     assert job.leased_until - bench.now > timedelta(seconds=10) * max(4, QUICK.attempts)
