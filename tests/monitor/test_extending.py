@@ -129,29 +129,25 @@ def test_dialect_and_metric_are_found() -> None:
     ("answer", "error"),
     [(b"ok\n", None), (b"busy\n", Retryable), (b"nobody on call\n", Permanent), (HANGS_UP, Permanent)],
 )
-def test_channel(answer: bytes, error: type[Exception] | None) -> None:
+async def test_channel(answer: bytes, error: type[Exception] | None) -> None:
     """An alert is one line of JSON, and every answer is taken, tried again or given up."""
-
-    async def work() -> list[bytes]:
-        async with Peer(answer) as peer:
-            channel = plugins.channel("acme_pager", {"kind": "acme_pager", "port": peer.port}, "here", name="on_call")
-            if error is None:
+    async with Peer(answer) as peer:
+        channel = plugins.channel("acme_pager", {"kind": "acme_pager", "port": peer.port}, "here", name="on_call")
+        if error is None:
+            await channel.send(ALERT)
+        else:
+            with pytest.raises(error):
                 await channel.send(ALERT)
-            else:
-                with pytest.raises(error):
-                    await channel.send(ALERT)
-        return peer.lines
-
     expected = b'{"id": "a1", "state": "firing", "app": "shop", "metric": "answer_length", "rate": 0.25}\n'
-    assert [expected] == asyncio.run(work())
+    assert [expected] == peer.lines
 
 
 @pytest.mark.usefixtures("installed")
-def test_channel_without_its_pager() -> None:
+async def test_channel_without_its_pager() -> None:
     """A pager that is away is tried again."""
     channel = plugins.channel("acme_pager", {"kind": "acme_pager", "port": 9}, "here", name="on_call")
     with pytest.raises(Retryable, match="on_call: no answer: ConnectionRefusedError"):
-        asyncio.run(channel.check())
+        await channel.check()
 
 
 @pytest.mark.usefixtures("installed")

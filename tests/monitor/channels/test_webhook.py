@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from dataclasses import replace
@@ -54,9 +53,9 @@ def alert(state: AlertState = AlertState.FIRING, *, recovered_at: datetime | Non
     )
 
 
-def send(config: Config, sent: Alert) -> None:
+async def send(config: Config, sent: Alert) -> None:
     """Send one alert."""
-    asyncio.run(build(config, "ops").send(sent))
+    await build(config, "ops").send(sent)
 
 
 def config(url: str, **changes: object) -> Config:
@@ -64,9 +63,9 @@ def config(url: str, **changes: object) -> Config:
     return Config.model_validate({"url": url, **changes})
 
 
-def test_a_firing_alert_is_posted_in_words_and_numbers(receiver: Receiver) -> None:
+async def test_a_firing_alert_is_posted_in_words_and_numbers(receiver: Receiver) -> None:
     """The body carries every documented key, and a message that a person understands."""
-    send(config(receiver.url, link="https://m.example/alerts/{alert_id}"), alert())
+    await send(config(receiver.url, link="https://m.example/alerts/{alert_id}"), alert())
     ((path, headers, body),) = receiver.taken
     assert path == f"/hook/{SECRET}"
     assert headers["Content-Type"] == "application/json"
@@ -109,9 +108,9 @@ def test_a_firing_alert_is_posted_in_words_and_numbers(receiver: Receiver) -> No
     }
 
 
-def test_a_resolved_alert_says_from_when_to_when(receiver: Receiver) -> None:
+async def test_a_resolved_alert_says_from_when_to_when(receiver: Receiver) -> None:
     """The second message has the same id, its own key and the end."""
-    send(config(receiver.url), alert(AlertState.RESOLVED, recovered_at=BEGAN + timedelta(hours=9)))
+    await send(config(receiver.url), alert(AlertState.RESOLVED, recovered_at=BEGAN + timedelta(hours=9)))
     ((_, headers, body),) = receiver.taken
     assert headers["Idempotency-Key"] == "a1:resolved"
     assert (body["state"], body["recovered_at"]) == ("resolved", "2026-05-04T19:00:00Z")
@@ -120,11 +119,11 @@ def test_a_resolved_alert_says_from_when_to_when(receiver: Receiver) -> None:
     assert "incident is over, the defect rate was 12.3 %" in body["title"]
 
 
-def test_bodies_fit_the_published_schema(receiver: Receiver) -> None:
+async def test_bodies_fit_the_published_schema(receiver: Receiver) -> None:
     """What is posted has every key of docs/alert.schema.json and no other; a wrong value would be seen."""
     schema = json.loads(SCHEMA.read_text())
-    send(config(receiver.url), alert())
-    send(config(receiver.url), alert(AlertState.RESOLVED, recovered_at=BEGAN + timedelta(hours=9)))
+    await send(config(receiver.url), alert())
+    await send(config(receiver.url), alert(AlertState.RESOLVED, recovered_at=BEGAN + timedelta(hours=9)))
     for _, _, body in receiver.taken:
         assert faults(body, schema, schema) == []
         assert list(body) == list(schema["properties"])
@@ -132,40 +131,40 @@ def test_bodies_fit_the_published_schema(receiver: Receiver) -> None:
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204])
-def test_any_success_is_taken(receiver: Receiver, status: int) -> None:
+async def test_any_success_is_taken(receiver: Receiver, status: int) -> None:
     """2xx means that the other side has the alert."""
     receiver.status = status
-    send(config(receiver.url), alert())
+    await send(config(receiver.url), alert())
     assert len(receiver.taken) == 1
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503])
-def test_trouble_that_passes_is_retryable(receiver: Receiver, status: int) -> None:
+async def test_trouble_that_passes_is_retryable(receiver: Receiver, status: int) -> None:
     """Overload and server errors are to be tried again."""
     receiver.status = status
     with pytest.raises(Retryable, match=str(status)):
-        send(config(receiver.url), alert())
+        await send(config(receiver.url), alert())
 
 
 @pytest.mark.parametrize("status", [301, 307, 400, 401, 403, 404, 410])
-def test_a_refusal_is_permanent_and_a_redirect_is_not_followed(receiver: Receiver, status: int) -> None:
+async def test_a_refusal_is_permanent_and_a_redirect_is_not_followed(receiver: Receiver, status: int) -> None:
     """Other answers will not change by asking again; the secret is not carried to another address."""
     receiver.status = status
     receiver.headers = {"Location": receiver.url}
     with pytest.raises(Permanent) as refused:
-        send(config(receiver.url), alert())
+        await send(config(receiver.url), alert())
     assert refused.value.reason == f"http_{status}"
     assert len(receiver.taken) == 1
 
 
-def test_retry_after_is_honoured(receiver: Receiver) -> None:
+async def test_retry_after_is_honoured(receiver: Receiver) -> None:
     """Seconds and dates are both understood; nonsense is no hint."""
     receiver.status = 429
     pauses = []
     for value in ("90", format_datetime(datetime.now(UTC) + timedelta(minutes=10), usegmt=True), "soon"):
         receiver.headers = {"Retry-After": value}
         with pytest.raises(Retryable) as paused:
-            send(config(receiver.url), alert())
+            await send(config(receiver.url), alert())
         pauses.append(paused.value.retry_after)
     seconds, until, nothing = pauses
     assert seconds == timedelta(seconds=90)
@@ -174,20 +173,20 @@ def test_retry_after_is_honoured(receiver: Receiver) -> None:
     assert nothing is None
 
 
-def test_silence_is_retryable(receiver: Receiver) -> None:
+async def test_silence_is_retryable(receiver: Receiver) -> None:
     """An endpoint that never answers is left after the time limit."""
     receiver.status = 0
     with pytest.raises(Retryable, match="no answer"):
-        send(config(receiver.url, timeout="200ms"), alert())
+        await send(config(receiver.url, timeout="200ms"), alert())
 
 
-def test_nobody_listening_is_retryable_and_no_secret_is_shown(
+async def test_nobody_listening_is_retryable_and_no_secret_is_shown(
     receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The error names the channel, and neither the address nor the authorization; nor does the log."""
     gone = receiver.url.replace(str(receiver.server_address[1]), "9")
     with caplog.at_level(logging.DEBUG), pytest.raises(Retryable, match="channel 'ops'") as failed:
-        send(config(gone, authorization=f"Bearer {SECRET}", timeout="2s"), alert())
+        await send(config(gone, authorization=f"Bearer {SECRET}", timeout="2s"), alert())
     assert SECRET not in f"{failed.value!r} {failed.value.__cause__!r} {failed.value.__context__!r}" or (
         failed.value.__suppress_context__
     )
@@ -195,12 +194,12 @@ def test_nobody_listening_is_retryable_and_no_secret_is_shown(
     assert SECRET not in caplog.text
 
 
-def test_secrets_may_come_from_files(receiver: Receiver, tmp_path: Path) -> None:
+async def test_secrets_may_come_from_files(receiver: Receiver, tmp_path: Path) -> None:
     """Address and authorization are read from files, without their line ends."""
     (tmp_path / "url").write_text(receiver.url + "\n")
     (tmp_path / "token").write_text("Bearer t\n")
     files = {"url_file": tmp_path / "url", "authorization_file": tmp_path / "token", "headers": {"X-Team": "rag"}}
-    send(Config.model_validate(files), alert())
+    await send(Config.model_validate(files), alert())
     ((_, headers, _),) = receiver.taken
     assert (headers["Authorization"], headers["X-Team"]) == ("Bearer t", "rag")
 
@@ -221,20 +220,20 @@ def test_a_wrong_section_is_a_config_error(section: dict[str, object], message: 
     assert "secret" not in str(wrong.value)
 
 
-def test_the_channel_is_found_by_its_kind(receiver: Receiver) -> None:
+async def test_the_channel_is_found_by_its_kind(receiver: Receiver) -> None:
     """`channels: [{kind: webhook, ...}]` loads this module, whose Config refuses unknown keys."""
     module = load("channels", "webhook", "channels[0].kind")
     section = {"kind": "webhook", "name": "ops", "url": receiver.url}
     channel = module.build(plugin_config(module.Config, section, "channels[0]"), "ops")
-    asyncio.run(channel.send(alert()))
+    await channel.send(alert())
     assert len(receiver.taken) == 1
     with pytest.raises(ConfigError, match="urll"):
         plugin_config(module.Config, {"kind": "webhook", "urll": "x"}, "channels[0]")
 
 
-def test_a_message_without_release_or_promise_is_whole(receiver: Receiver) -> None:
+async def test_a_message_without_release_or_promise_is_whole(receiver: Receiver) -> None:
     """What is unknown is left out of the words."""
     bare = alert()
     bare = replace(bare, regression=replace(bare.regression, release="", promise=""))
-    send(config(receiver.url), bare)
+    await send(config(receiver.url), bare)
     assert "release" not in receiver.taken[0][2]["message"]

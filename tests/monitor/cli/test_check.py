@@ -1,6 +1,5 @@
 """`rag-monitor check`: each part is looked at, nothing is changed, nothing secret is told."""
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,9 +14,9 @@ NOBODY = "http://127.0.0.1:9"
 """The discard port: nothing listens there."""
 
 
-def checked(**tree: object) -> Mapping[str, Checked]:
+async def checked(**tree: object) -> Mapping[str, Checked]:
     """The parts by name."""
-    return {part.part: part for part in asyncio.run(check_parts(Settings.model_validate(tree)))}
+    return {part.part: part for part in await check_parts(Settings.model_validate(tree))}
 
 
 def store(path: Path) -> Mapping[str, str]:
@@ -25,25 +24,25 @@ def store(path: Path) -> Mapping[str, str]:
     return {"url": f"sqlite:///{path}"}
 
 
-def test_parts_are_in_the_order_in_which_data_flows(tmp_path: Path) -> None:
+async def test_parts_are_in_the_order_in_which_data_flows(tmp_path: Path) -> None:
     """Whoever reads from the top finds the first thing that is wrong first."""
-    parts = list(checked(store=store(tmp_path / "shop.db")))
+    parts = list(await checked(store=store(tmp_path / "shop.db")))
     assert ["installation", "collectors", "dialects", "store", "metrics", "judge", "channels", "grafana"] == parts
 
 
-def test_new_store_is_not_made(tmp_path: Path) -> None:
+async def test_new_store_is_not_made(tmp_path: Path) -> None:
     """A file that is not there yet is well, and is still not there afterwards."""
     path = tmp_path / "shop.db"
-    found = checked(store=store(path))["store"]
+    found = (await checked(store=store(path)))["store"]
     assert Checked(part="store", ok=True, message=f"{path} does not exist yet and will be made at start") == found
     assert not path.exists()
 
 
-def test_store_answers(tmp_path: Path) -> None:
+async def test_store_answers(tmp_path: Path) -> None:
     """A store with the schema of this version is well."""
     path = tmp_path / "shop.db"
     open_store(f"sqlite:///{path}").close()
-    found = checked(store=store(path))["store"]
+    found = (await checked(store=store(path)))["store"]
     assert Checked(part="store", ok=True, message=f"sqlite:///{path} answers, its schema is current") == found
 
 
@@ -56,18 +55,18 @@ def test_store_answers(tmp_path: Path) -> None:
         ("postgresql://u:s3cr3t@127.0.0.1:9/shop", "127.0.0.1/shop"),
     ],
 )
-def test_unusable_store_is_told(tmp_path: Path, url: str, message: str) -> None:
+async def test_unusable_store_is_told(tmp_path: Path, url: str, message: str) -> None:
     """A store that cannot be used says why, without its password."""
     (tmp_path / "old.db").touch()
-    found = checked(store={"url": url.format(folder=tmp_path)})["store"]
+    found = (await checked(store={"url": url.format(folder=tmp_path)}))["store"]
     assert not found.ok
     assert message.format(folder=tmp_path) in found.message
     assert "s3cr3t" not in found.message
 
 
-def test_one_broken_part_keeps_no_other_from_being_looked_at(tmp_path: Path) -> None:
+async def test_one_broken_part_keeps_no_other_from_being_looked_at(tmp_path: Path) -> None:
     """Everything that is wrong is told at once."""
-    found = checked(
+    found = await checked(
         store=store(tmp_path / "nowhere" / "x.db"),
         collectors=[{"kind": "otlp_http", "prot": 1}],
         judge={"kind": "openai", "api_key": "s3cr3t", "base_url": f"{NOBODY}/v1", "timeout": "2s"},
@@ -80,12 +79,12 @@ def test_one_broken_part_keeps_no_other_from_being_looked_at(tmp_path: Path) -> 
     assert "s3cr3t" not in str(found)
 
 
-def test_judge_is_asked_once(tmp_path: Path) -> None:
+async def test_judge_is_asked_once(tmp_path: Path) -> None:
     """A judge model that answers is well, after one request with a dozen tokens."""
     server = JudgeServer()
     try:
         judge = {"kind": "openai", "api_key": "k", "base_url": server.url, "model": "judge-1"}
-        found = checked(store=store(tmp_path / "shop.db"), judge=judge)["judge"]
+        found = (await checked(store=store(tmp_path / "shop.db"), judge=judge))["judge"]
         assert found.ok
         assert "judge-1 answered in " in found.message
         assert 1 == len(server.asked)
@@ -93,13 +92,13 @@ def test_judge_is_asked_once(tmp_path: Path) -> None:
         server.close()
 
 
-def test_judge_that_refuses_is_told(tmp_path: Path) -> None:
+async def test_judge_that_refuses_is_told(tmp_path: Path) -> None:
     """A wrong key is told as such, and not repeated."""
     server = JudgeServer()
     server.script(*[refusal(401, "Incorrect API key provided: s3cr3t", code="invalid_api_key")] * 3)
     try:
         judge = {"kind": "openai", "api_key": "s3cr3t", "base_url": server.url}
-        found = checked(store=store(tmp_path / "shop.db"), judge=judge)["judge"]
+        found = (await checked(store=store(tmp_path / "shop.db"), judge=judge))["judge"]
         assert not found.ok
         assert "401" in found.message
         assert "s3cr3t" not in found.message
@@ -107,21 +106,21 @@ def test_judge_that_refuses_is_told(tmp_path: Path) -> None:
         server.close()
 
 
-def test_metrics_that_need_a_judge(tmp_path: Path) -> None:
+async def test_metrics_that_need_a_judge(tmp_path: Path) -> None:
     """Without a judge model only what would ask one is told as not measured; a name that nobody knows fails."""
     names = ["groundedness", "precision_at_5", "f1"]
-    found = checked(store=store(tmp_path / "shop.db"), metrics=names)["metrics"]
+    found = (await checked(store=store(tmp_path / "shop.db"), metrics=names))["metrics"]
     measured = "groundedness_proxy, precision_at_5, f1"
     message = f"{measured}; without a judge model (judge.kind: openai) not measured: groundedness"
     assert Checked(part="metrics", ok=True, message=message) == found
-    assert "f1" == checked(store=store(tmp_path / "shop.db"), metrics=["f1"])["metrics"].message.split(", ")[-1]
-    assert not checked(store=store(tmp_path / "shop.db"), metrics=["groundednes"])["metrics"].ok
+    assert "f1" == (await checked(store=store(tmp_path / "shop.db"), metrics=["f1"]))["metrics"].message.split(", ")[-1]
+    assert not (await checked(store=store(tmp_path / "shop.db"), metrics=["groundednes"]))["metrics"].ok
 
 
-def test_fault_is_a_failed_part() -> None:
+async def test_fault_is_a_failed_part() -> None:
     """A fault nobody thought of fails its part with its type and place, not its message, and the others are seen."""
     # A NUL that came in by a way around the settings: the file system refuses it with a ValueError.
-    found = checked(store={"url": "sqlite:///s3cr3t\0.db"})
+    found = await checked(store={"url": "sqlite:///s3cr3t\0.db"})
     assert not found["store"].ok
     assert "ValueError at " in found["store"].message
     assert "s3cr3t" not in found["store"].message

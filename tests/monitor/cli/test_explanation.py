@@ -12,7 +12,7 @@ import pytest
 from monitor.cli.explanation import as_json, as_text, explanation_of
 from monitor.cli.replay import replay_recording
 from monitor.errors import Rejected
-from monitor.runtime.build import Parts, open_parts
+from monitor.runtime.build import open_parts
 from monitor.settings.tree import Settings
 from monitor.store.sql_store import SqlStore, open_store
 
@@ -28,14 +28,11 @@ def settings(path: Path, **more: object) -> Settings:
 def replayed(tree: Settings) -> None:
     """Put the golden recording into the store."""
 
-    async def work(parts: Parts) -> None:
-        await replay_recording(GOLDEN, parts, app="imported", now=BEFORE_ALL)
-
-    async def opened() -> None:
+    async def replay() -> None:
         async with open_parts(tree) as parts:
-            await work(parts)
+            await replay_recording(GOLDEN, parts, app="imported", now=BEFORE_ALL)
 
-    asyncio.run(opened())
+    asyncio.run(replay())
 
 
 @pytest.fixture(scope="module")

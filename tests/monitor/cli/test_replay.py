@@ -1,6 +1,5 @@
 """Recorded telemetry through the pipeline: what is read, what is left out, what came of it."""
 
-import asyncio
 import gzip
 import shutil
 from datetime import UTC, datetime
@@ -19,22 +18,18 @@ NOW = datetime(2026, 4, 1, tzinfo=UTC)
 LINE = '{"question": "How long?", "context": "It lasts two years.", "answer": "Two years."}'
 
 
-def replayed(folder: Path, path: Path, *, seen: list[tuple[int, int]] | None = None) -> Replayed:
+async def replayed(folder: Path, path: Path, *, seen: list[tuple[int, int]] | None = None) -> Replayed:
     """Replay `path` into a store in the folder; `seen` is given the progress."""
-
-    async def work() -> Replayed:
-        settings = Settings.model_validate({"store": {"url": f"sqlite:///{folder / 'shop.db'}"}})
-        report = (lambda done, of: seen.append((done, of))) if seen is not None else (lambda _done, _of: None)
-        async with open_parts(settings) as parts:
-            return await replay_recording(path, parts, app="imported", now=NOW, progress=report)
-
-    return asyncio.run(work())
+    settings = Settings.model_validate({"store": {"url": f"sqlite:///{folder / 'shop.db'}"}})
+    report = (lambda done, of: seen.append((done, of))) if seen is not None else (lambda _done, _of: None)
+    async with open_parts(settings) as parts:
+        return await replay_recording(path, parts, app="imported", now=NOW, progress=report)
 
 
-def test_folder_of_bodies(tmp_path: Path) -> None:
+async def test_folder_of_bodies(tmp_path: Path) -> None:
     """Bodies are read in order and driven to the end of the recording; progress ends at all bytes."""
     seen: list[tuple[int, int]] = []
-    done = replayed(tmp_path, GOLDEN, seen=seen)
+    done = await replayed(tmp_path, GOLDEN, seen=seen)
     assert done.driven is not None
     assert (50, {}, (), 14, 11) == (
         done.records,
@@ -48,21 +43,21 @@ def test_folder_of_bodies(tmp_path: Path) -> None:
     assert sorted(seen) == seen
 
 
-def test_one_body(tmp_path: Path) -> None:
+async def test_one_body(tmp_path: Path) -> None:
     """A file is read as a folder with nothing else in it."""
-    done = replayed(tmp_path, GOLDEN / "001.traces.pb.gz")
+    done = await replayed(tmp_path, GOLDEN / "001.traces.pb.gz")
     assert 7 == done.records
 
 
-def test_again(tmp_path: Path) -> None:
+async def test_again(tmp_path: Path) -> None:
     """What was read before is read again and makes nothing new."""
-    first, second = replayed(tmp_path, GOLDEN), replayed(tmp_path, GOLDEN)
+    first, second = await replayed(tmp_path, GOLDEN), await replayed(tmp_path, GOLDEN)
     assert first.records == second.records
     assert second.driven is not None
     assert (0, 0, 0) == (second.driven.traces, second.driven.samplings, second.driven.judged)
 
 
-def test_order_of_bodies_does_not_matter(tmp_path: Path) -> None:
+async def test_order_of_bodies_does_not_matter(tmp_path: Path) -> None:
     """Bodies under other names, so in another order, make the same turns and windows."""
     turned = tmp_path / "turned"
     turned.mkdir()
@@ -72,18 +67,18 @@ def test_order_of_bodies_does_not_matter(tmp_path: Path) -> None:
     for name, path in (("a", GOLDEN), ("b", turned)):
         folder = tmp_path / name
         folder.mkdir()
-        replayed(folder, path)
+        await replayed(folder, path)
         store = open_store(f"sqlite:///{folder / 'shop.db'}", migrate=False)
         stores.append(([turn.content_hash() for turn in store.turns()], store.rollups()))
         store.close()
     assert stores[0] == stores[1]
 
 
-def test_bad_lines_among_good(tmp_path: Path) -> None:
+async def test_bad_lines_among_good(tmp_path: Path) -> None:
     """A line that cannot be read is counted and told without its text, and costs no other line."""
     path = tmp_path / "chats.jsonl.gz"
     path.write_bytes(gzip.compress(f"{LINE}\nsecret of a user\n\n{LINE}\n{{}}\n".encode()))
-    done = replayed(tmp_path, path)
+    done = await replayed(tmp_path, path)
     assert 2 == done.records
     assert 2 == sum(done.bad.values())
     assert ["chats.jsonl.gz:2", "chats.jsonl.gz:5"] == [
@@ -92,29 +87,29 @@ def test_bad_lines_among_good(tmp_path: Path) -> None:
     assert "secret" not in str(done.complaints)
 
 
-def test_only_the_first_complaints_are_kept(tmp_path: Path) -> None:
+async def test_only_the_first_complaints_are_kept(tmp_path: Path) -> None:
     """A file of nothing but nonsense does not fill the screen."""
     path = tmp_path / "chats.jsonl"
     path.write_text("nonsense\n" * 3000)
-    done = replayed(tmp_path, path)
+    done = await replayed(tmp_path, path)
     assert (0, 3000, 20) == (done.records, sum(done.bad.values()), len(done.complaints))
     assert done.driven is None
 
 
-def test_lines_without_a_time_get_that_of_the_replay(tmp_path: Path) -> None:
+async def test_lines_without_a_time_get_that_of_the_replay(tmp_path: Path) -> None:
     """A turn that does not say when it was is one of now."""
     path = tmp_path / "chats.jsonl"
     path.write_text(LINE)
-    replayed(tmp_path, path)
+    await replayed(tmp_path, path)
     store = open_store(f"sqlite:///{tmp_path / 'shop.db'}", migrate=False)
     (turn,) = store.turns()
     assert (NOW, "imported") == (turn.started_at, turn.app)
     store.close()
 
 
-def test_nothing_to_read_is_told(tmp_path: Path) -> None:
+async def test_nothing_to_read_is_told(tmp_path: Path) -> None:
     """A path without anything readable is an error that says what is."""
     with pytest.raises(ConfigError, match=r"nothing to read; expected \*\.traces\.pb\|json"):
-        replayed(tmp_path, tmp_path)
+        await replayed(tmp_path, tmp_path)
     with pytest.raises(ConfigError, match="no such file or folder"):
-        replayed(tmp_path, tmp_path / "nowhere")
+        await replayed(tmp_path, tmp_path / "nowhere")

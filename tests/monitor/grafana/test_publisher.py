@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import ssl
@@ -213,9 +212,9 @@ async def annotated(publisher: GrafanaPublisher, *alerts: Alert) -> None:
         await publisher.close()
 
 
-def test_the_dashboard_is_made_in_a_folder_of_its_own(grafana: Grafana, url: str) -> None:
+async def test_the_dashboard_is_made_in_a_folder_of_its_own(grafana: Grafana, url: str) -> None:
     """Folder and dashboard are made once; a second push changes nothing."""
-    asyncio.run(pushed(GrafanaPublisher(settings(url), clock=Time()), times=2))
+    await pushed(GrafanaPublisher(settings(url), clock=Time()), times=2)
     assert list(grafana.folders) == ["rag-monitor"]
     (body,) = grafana.sent("POST", "/api/dashboards/db")
     assert (body["folderUid"], body["overwrite"]) == ("rag-monitor", False)
@@ -224,48 +223,48 @@ def test_the_dashboard_is_made_in_a_folder_of_its_own(grafana: Grafana, url: str
     assert len(grafana.sent("POST")) == 2
 
 
-def test_another_process_pushes_nothing_new(grafana: Grafana, url: str) -> None:
+async def test_another_process_pushes_nothing_new(grafana: Grafana, url: str) -> None:
     """The revision is read from Grafana, so a restart does not write the dashboard again."""
     for _ in range(2):
-        asyncio.run(pushed(GrafanaPublisher(settings(url), clock=Time())))
+        await pushed(GrafanaPublisher(settings(url), clock=Time()))
     assert len(grafana.sent("POST", "/api/dashboards/db")) == 1
 
 
-def test_another_revision_replaces_the_dashboard_where_it_is(grafana: Grafana, url: str) -> None:
+async def test_another_revision_replaces_the_dashboard_where_it_is(grafana: Grafana, url: str) -> None:
     """A dashboard of an older version is overwritten; one that was moved stays in its folder."""
     grafana.dashboard = {"uid": UID, "version": 8, "id": 31, "tags": ["managed", "revision:old"]}
     grafana.meta = {"folderUid": "f1"}
-    asyncio.run(pushed(GrafanaPublisher(settings(url), clock=Time())))
+    await pushed(GrafanaPublisher(settings(url), clock=Time()))
     (body,) = grafana.sent("POST")
     assert (body["folderUid"], body["overwrite"]) == ("f1", True)
 
 
-def test_a_dashboard_changed_meanwhile_is_replaced_on_one_more_try(grafana: Grafana, url: str) -> None:
+async def test_a_dashboard_changed_meanwhile_is_replaced_on_one_more_try(grafana: Grafana, url: str) -> None:
     """412: one re-read, one retry with `overwrite` beside the dashboard and without an id."""
     grafana.dashboard = {"uid": UID, "version": 8, "id": 31, "tags": ["managed"]}
     grafana.script = [("POST", "/api/dashboards/db", 412, {"status": "version-mismatch", "message": "changed"})]
-    asyncio.run(pushed(GrafanaPublisher(settings(url), clock=Time())))
+    await pushed(GrafanaPublisher(settings(url), clock=Time()))
     first, second = grafana.sent("POST", "/api/dashboards/db")
     assert first == second
     assert second["overwrite"] is True
     assert "id" not in second["dashboard"]
 
 
-def test_a_namesake_is_not_overwritten(grafana: Grafana, url: str) -> None:
+async def test_a_namesake_is_not_overwritten(grafana: Grafana, url: str) -> None:
     """412 although there is no dashboard of ours: another has the title; it is reported and left alone."""
     grafana.script = [("POST", "/api/dashboards/db", 412, {"status": "name-exists", "message": "same name"})]
     with pytest.raises(Permanent, match=r"412 \(same name\)"):
-        asyncio.run(pushed(GrafanaPublisher(settings(url), clock=Time())))
+        await pushed(GrafanaPublisher(settings(url), clock=Time()))
     assert len(grafana.sent("POST", "/api/dashboards/db")) == 1
 
 
-def test_a_dashboard_without_its_tag_is_left_alone(
+async def test_a_dashboard_without_its_tag_is_left_alone(
     grafana: Grafana, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whoever takes the tag away keeps their panels; that is said once."""
     grafana.dashboard = {"uid": UID, "version": 8, "tags": ["rag-monitor"]}
     with caplog.at_level(logging.INFO, "monitor.grafana.publisher"):
-        asyncio.run(pushed(GrafanaPublisher(settings(url), clock=Time()), times=3))
+        await pushed(GrafanaPublisher(settings(url), clock=Time()), times=3)
     assert grafana.sent("POST") == []
     assert [r.message for r in caplog.records if "lost its tag" in r.message] == [
         f"grafana: dashboard {UID} has lost its tag 'managed' and is not updated any more"
@@ -288,7 +287,7 @@ async def test_a_provisioned_dashboard_is_not_pushed_again_and_annotations_go_on
 
 
 @pytest.mark.parametrize("conflict", [409, 412])
-def test_a_folder_made_by_somebody_else_is_reused(grafana: Grafana, url: str, conflict: int) -> None:
+async def test_a_folder_made_by_somebody_else_is_reused(grafana: Grafana, url: str, conflict: int) -> None:
     """A conflict on making the folder means that it is there; it keeps its title."""
     folder = {"uid": "ragmon", "title": "RAG", "version": 3}
     grafana.script = [
@@ -296,7 +295,7 @@ def test_a_folder_made_by_somebody_else_is_reused(grafana: Grafana, url: str, co
         ("POST", "/api/folders", conflict, {"status": "version-mismatch"}),
         ("GET", "/api/folders/ragmon", 200, folder),
     ]
-    asyncio.run(pushed(GrafanaPublisher(settings(url, folder="ragmon"), clock=Time())))
+    await pushed(GrafanaPublisher(settings(url, folder="ragmon"), clock=Time()))
     assert grafana.sent("POST", "/api/dashboards/db")[0]["folderUid"] == "ragmon"
     assert grafana.sent("PUT") == []
 
@@ -305,10 +304,12 @@ def test_a_folder_made_by_somebody_else_is_reused(grafana: Grafana, url: str, co
     ("suffix", "begins"),
     [("", "/api/"), ("/", "/api/"), ("/grafana", "/grafana/api/"), ("/grafana/", "/grafana/api/")],
 )
-def test_an_address_may_have_a_path_and_a_trailing_slash(grafana: Grafana, url: str, suffix: str, begins: str) -> None:
+async def test_an_address_may_have_a_path_and_a_trailing_slash(
+    grafana: Grafana, url: str, suffix: str, begins: str
+) -> None:
     """Every call goes below the path that was given."""
     publisher = GrafanaPublisher(settings(url + suffix), clock=Time())
-    asyncio.run(pushed(publisher))
+    await pushed(publisher)
     assert {path[: len(begins)] for _, path, _, _ in grafana.requests} == {begins}
 
 
@@ -319,15 +320,15 @@ def test_an_address_that_is_none_is_refused_at_start(bad: str) -> None:
         GrafanaPublisher(settings(bad), clock=Time())
 
 
-def test_a_missing_token_is_a_config_error(url: str) -> None:
+async def test_a_missing_token_is_a_config_error(url: str) -> None:
     """Without any credential nothing is sent."""
     publisher = GrafanaPublisher(GrafanaSettings(url=url), clock=Time())
     with pytest.raises(ConfigError, match=r"grafana\.token: missing"):
-        asyncio.run(publisher.provision())
+        await publisher.provision()
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_refused_token_is_tried_every_five_minutes_and_a_new_one_is_picked_up(
+async def test_a_refused_token_is_tried_every_five_minutes_and_a_new_one_is_picked_up(
     grafana: Grafana, url: str, status: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An hour of refusals is a dozen calls and news once; then the new token of the file serves without a restart."""
@@ -342,7 +343,7 @@ def test_a_refused_token_is_tried_every_five_minutes_and_a_new_one_is_picked_up(
         await publisher.provision()
         await publisher.annotate(alert())
 
-    async def hours() -> None:
+    with caplog.at_level(logging.INFO, "monitor"):
         errors = []
         for _ in range(60):
             with pytest.raises(Retryable, match="token") as refused:
@@ -357,25 +358,22 @@ def test_a_refused_token_is_tried_every_five_minutes_and_a_new_one_is_picked_up(
         clock.now += timedelta(minutes=5)
         await minute()
         await publisher.close()
-
-    with caplog.at_level(logging.INFO, "monitor"):
-        asyncio.run(hours())
     assert grafana.requests[-1][3]["Authorization"] == "Bearer glsa_new"
     assert TOKEN not in caplog.text
     assert "accepts the token again" in caplog.text
 
 
-def test_a_token_of_another_organisation_is_refused_and_nothing_is_written(grafana: Grafana, url: str) -> None:
+async def test_a_token_of_another_organisation_is_refused_and_nothing_is_written(grafana: Grafana, url: str) -> None:
     """The settings say 4, the token says 1."""
     publisher = GrafanaPublisher(settings(url, org_id=4), clock=Time())
     with pytest.raises(ConfigError, match="token belongs to organisation 1, the settings say 4"):
-        asyncio.run(pushed(publisher))
+        await pushed(publisher)
     assert {method for method, _, _, _ in grafana.requests} == {"GET"}
 
 
-def test_every_panel_names_the_data_source_that_was_found(grafana: Grafana, url: str) -> None:
+async def test_every_panel_names_the_data_source_that_was_found(grafana: Grafana, url: str) -> None:
     """Queries, variables and annotation queries carry its uid and type; none is of another kind or a placeholder."""
-    asyncio.run(pushed(GrafanaPublisher(settings(url, datasource="ragmon-db"), clock=Time())))
+    await pushed(GrafanaPublisher(settings(url, datasource="ragmon-db"), clock=Time()))
     text = json.dumps(grafana.dashboard)
     assert text.count('"uid": "Pzz9"') > 15
     assert "${datasource}" not in text
@@ -383,10 +381,10 @@ def test_every_panel_names_the_data_source_that_was_found(grafana: Grafana, url:
     assert "-- Mixed --" not in text
 
 
-def test_prometheus_serves_too(grafana: Grafana, url: str) -> None:
+async def test_prometheus_serves_too(grafana: Grafana, url: str) -> None:
     """With a Prometheus data source the same panels ask in PromQL."""
     grafana.sources = [PROMETHEUS]
-    asyncio.run(pushed(GrafanaPublisher(settings(url), clock=Time())))
+    await pushed(GrafanaPublisher(settings(url), clock=Time()))
     text = json.dumps(grafana.dashboard)
     assert "rag_monitor_defect_ratio" in text
     assert "rawSql" not in text
@@ -401,22 +399,22 @@ def test_prometheus_serves_too(grafana: Grafana, url: str) -> None:
         ([POSTGRES, {"uid": "l", "name": "logs", "type": "loki"}], "logs", "of type 'loki'"),
     ],
 )
-def test_a_data_source_that_is_missing_or_unclear_lists_the_candidates(
+async def test_a_data_source_that_is_missing_or_unclear_lists_the_candidates(
     grafana: Grafana, url: str, sources: list[dict[str, str]], wanted: str | None, message: str
 ) -> None:
     """Nothing is pushed to an unclear place; the error says what there is."""
     grafana.sources = sources
     publisher = GrafanaPublisher(settings(url, datasource=wanted), clock=Time())
     with pytest.raises(ConfigError, match=message):
-        asyncio.run(pushed(publisher))
+        await pushed(publisher)
     assert grafana.sent("POST") == []
 
 
-def test_an_alert_is_annotated_once_and_closed_when_it_is_over(grafana: Grafana, url: str) -> None:
+async def test_an_alert_is_annotated_once_and_closed_when_it_is_over(grafana: Grafana, url: str) -> None:
     """Milliseconds, the dashboard's uid, the rate panel and tags; the end comes later; repeating changes nothing."""
     over = alert(AlertState.RESOLVED, recovered_at=datetime(2026, 5, 4, 10, 15, tzinfo=UTC))
     publisher = GrafanaPublisher(settings(url), clock=Time())
-    asyncio.run(annotated(publisher, alert(), alert(), over, over))
+    await annotated(publisher, alert(), alert(), over, over)
     (body,) = grafana.sent("POST", "/api/annotations")
     assert (body["dashboardUID"], body["panelId"]) == (UID, RATE_PANEL)
     assert (body["time"], body["timeEnd"]) == (1777888800000, 1777888800000)
@@ -427,10 +425,10 @@ def test_an_alert_is_annotated_once_and_closed_when_it_is_over(grafana: Grafana,
     assert len(grafana.annotations) == 1
 
 
-def test_an_annotation_without_its_dashboard_is_kept_by_its_tags(grafana: Grafana, url: str) -> None:
+async def test_an_annotation_without_its_dashboard_is_kept_by_its_tags(grafana: Grafana, url: str) -> None:
     """Where the dashboard is gone the annotation is made for the organisation."""
     grafana.script = [("POST", "/api/annotations", 404, {"message": "Dashboard not found"})]
-    asyncio.run(annotated(GrafanaPublisher(settings(url), clock=Time()), alert()))
+    await annotated(GrafanaPublisher(settings(url), clock=Time()), alert())
     assert "dashboardUID" not in grafana.annotations[0]
 
 
@@ -455,28 +453,28 @@ async def test_what_only_a_person_can_mend_is_told_every_five_minutes(grafana: G
 
 
 @pytest.mark.parametrize(("status", "kind"), [(500, Retryable), (503, Retryable), (429, Retryable), (422, Permanent)])
-def test_trouble_is_translated(grafana: Grafana, url: str, status: int, kind: type[Exception]) -> None:
+async def test_trouble_is_translated(grafana: Grafana, url: str, status: int, kind: type[Exception]) -> None:
     """Server errors may pass, a refusal of the content will not."""
     grafana.always = (status, {"message": "so it is"})
     publisher = GrafanaPublisher(settings(url), clock=Time())
     with pytest.raises(kind, match=f"answered {status} "):
-        asyncio.run(annotated(publisher, alert()))
+        await annotated(publisher, alert())
 
 
-def test_nobody_listening_is_retryable(grafana: Grafana) -> None:
+async def test_nobody_listening_is_retryable(grafana: Grafana) -> None:
     """A Grafana that is down is tried again."""
     for gone in _listening(grafana, None, "http://127.0.0.1"):
         address = gone
     publisher = GrafanaPublisher(settings(address), clock=Time())
     with pytest.raises(Retryable, match="no answer from"):
-        asyncio.run(pushed(publisher))
+        await pushed(publisher)
 
 
-def test_check_reads_only_and_says_what_is_there(grafana: Grafana, url: str) -> None:
+async def test_check_reads_only_and_says_what_is_there(grafana: Grafana, url: str) -> None:
     """One line with version, data source and dashboard; no write."""
     publisher = GrafanaPublisher(settings(url), clock=Time())
-    line = asyncio.run(publisher.check())
-    asyncio.run(publisher.close())
+    line = await publisher.check()
+    await publisher.close()
     source = "data source 'ragmon-db' (grafana-postgresql-datasource)"
     assert line == f"Grafana 13.0.0 at {url}/: {source}, dashboard missing, will be created"
     assert {method for method, _, _, _ in grafana.requests} == {"GET"}
@@ -506,24 +504,24 @@ def secure_port(grafana: Grafana, authority: Path) -> Iterator[str]:
         yield url.rsplit(":", 1)[1]
 
 
-def test_a_private_authority_is_trusted_when_named(secure_port: str, authority: Path) -> None:
+async def test_a_private_authority_is_trusted_when_named(secure_port: str, authority: Path) -> None:
     """With `ca_file` the certificate is accepted."""
     publisher = GrafanaPublisher(
         settings(f"https://localhost:{secure_port}", ca_file=authority / "ca.pem"), clock=Time()
     )
-    assert "13.0.0" in asyncio.run(publisher.check())
-    asyncio.run(publisher.close())
+    assert "13.0.0" in await publisher.check()
+    await publisher.close()
 
 
 @pytest.mark.parametrize(("host", "ca_file"), [("127.0.0.1", "ca.pem"), ("localhost", None)])
-def test_a_wrong_name_or_an_unknown_authority_is_refused(
+async def test_a_wrong_name_or_an_unknown_authority_is_refused(
     secure_port: str, authority: Path, host: str, ca_file: str | None
 ) -> None:
     """Neither another host's certificate nor one nobody vouches for is accepted."""
     trusted = authority / ca_file if ca_file else None
     publisher = GrafanaPublisher(settings(f"https://{host}:{secure_port}", ca_file=trusted), clock=Time())
     with pytest.raises(Retryable, match="certificate"):
-        asyncio.run(annotated(publisher, alert()))
+        await annotated(publisher, alert())
 
 
 GO = {"int64": int, "string": str, "*string": str, "bool": bool, "[]string": list, "JSON": dict}

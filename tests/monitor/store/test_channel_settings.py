@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -55,7 +54,7 @@ class Phone:
         """Be reachable."""
 
 
-def test_what_an_older_version_gave_up_is_sent(url: str) -> None:
+async def test_what_an_older_version_gave_up_is_sent(url: str) -> None:
     """A message that was dropped while its incident goes on is counted since then, and sent after the upgrade."""
     never = (NEVER - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     engine = create_engine(url)
@@ -71,6 +70,6 @@ def test_what_an_older_version_gave_up_is_sent(url: str) -> None:
     phone, now = Phone(), FIRED + timedelta(days=2)
     with closing(open_store(url, migrate=False)) as store:
         assert [(u.given_up, u.oldest_at, u.failure) for u in store.undelivered(since=now)] == [(1, FIRED, "http_404")]
-        asyncio.run(alert_stage.deliver(store, {"ops": phone}, AlertSettings(), digests={"ops": "d"}, now=now))
+        await alert_stage.deliver(store, {"ops": phone}, AlertSettings(), digests={"ops": "d"}, now=now)
         assert store.undelivered(since=now) == ()
     assert phone.sent == ["a1"]
