@@ -9,7 +9,10 @@ DIALECT = Convention(
     name=NAME,
     priority=120,
     url="https://opentelemetry.io/docs/specs/semconv/gen-ai/",
-    versions="1.27 to 1.41; opentelemetry-instrumentation-openai-v2 and the -genai- packages; JavaScript 0.21",
+    versions=(
+        "1.27 to 1.41, and 0.1 of their own repository; opentelemetry-instrumentation-openai-v2 and the -genai- packages; "
+        "JavaScript 0.21"
+    ),
     setup=Setup(
         lines=(
             "pip install opentelemetry-instrumentation-openai-v2  # -google-genai, -botocore, -openai-agents-v2\n"

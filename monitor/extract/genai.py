@@ -2,6 +2,8 @@
 
 Content is on span attributes (latest), in one `gen_ai.client.inference.operation.details` event, or in one event per
 message (up to 1.36; as span events or as log records that were joined to the span). The span wins, events fill gaps.
+Since the conventions have a repository of their own (0.1.0) a workflow is named as an agent is, and tokens may be told
+by modality: https://github.com/open-telemetry/semantic-conventions-genai/blob/main/CHANGELOG.md.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from monitor.extract.attributes import is_mapping, is_sequence, number, text, visible_text
+from monitor.extract.attributes import integer, is_mapping, is_sequence, number, text, visible_text
 from monitor.extract.chain_io import ChainInput, ChainOutput, chain_input, chain_output, first_answer
 from monitor.extract.convention import Table
 from monitor.extract.documents import Documents, documents, tool_documents
@@ -32,8 +34,10 @@ TABLE = Table(
     facets=(
         ("provider", "gen_ai.provider.name"),
         ("provider", "gen_ai.system"),
+        ("agent", "gen_ai.workflow.name"),
         ("agent", "gen_ai.agent.name"),
         ("data_source", "gen_ai.data_source.id"),
+        ("top_k", "gen_ai.retrieval.top_k"),
     ),
 )
 
@@ -68,6 +72,7 @@ COMPLETIONS = ("gen_ai.completion", "gen_ai.content.completion")
 """Whole prompts and answers as span attributes, as Quarkus's LangChain4j and other emitters of 1.2x have them."""
 _CONTEXTS = tuple(f"gen_ai.prompt.variable.{name}" for name in ("context", "documents", "docs", "sources"))
 TOOL_REASONS = frozenset(("tool_calls", "tool_call", "tool_use", "function_call"))
+_MODALITIES = ("text", "image", "audio", "video", "document")
 _FIRST_CHUNK = ("gen_ai.client.operation.time_to_first_chunk", "gen_ai.server.time_to_first_token")
 
 
@@ -112,8 +117,22 @@ def read(span: Span) -> Step:
     if attributes is not span.attributes:
         span = replace(span, attributes=attributes)
     step = TABLE.step(span, role(span), NAME)
+    step = replace(
+        step,
+        input_tokens=_tokens(step.input_tokens, attributes, "input"),
+        output_tokens=_tokens(step.output_tokens, attributes, "output"),
+    )
     reader = _READERS.get(step.role)
     return step if reader is None else reader(step, attributes)
+
+
+def _tokens(total: int | None, attributes: Attributes, end: str) -> int | None:
+    """The total; where a span tells only how many there were of text, sound and the like, their sum."""
+    if total is not None:
+        return total
+    counts = [integer(attributes, f"gen_ai.usage.{modality}.{end}_tokens") for modality in _MODALITIES]
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def _model_call(step: Step, attributes: Attributes) -> Step:

@@ -382,3 +382,29 @@ def test_a_prompt_as_an_attribute(make: Make, prefix: str) -> None:
     written = {f"{prefix}.prompt": '[{"role": "user", "content": "Why?"}]', f"{prefix}.completion": "So."}
     read = DIALECT.read(make.span(1, {"gen_ai.operation.name": "chat", **written}))
     assert ([("user", "Why?")], "So.") == ([(m.role, m.content) for m in read.messages or ()], read.output)
+
+
+@pytest.mark.parametrize("key", ["gen_ai.workflow.name", "gen_ai.agent.name"])
+def test_a_workflow_by_either_name(make: Make, key: str) -> None:
+    """Since 0.1.0 a workflow is named as an agent is, under the operation that it had."""
+    read = DIALECT.read(make.span(1, {"gen_ai.operation.name": "invoke_workflow", key: "helpdesk"}))
+    assert (Role.CHAIN, "helpdesk") == (read.role, read.facets["agent"])
+
+
+def test_how_many_documents_were_wanted(make: Make) -> None:
+    """Since 0.1.0 a retrieval says it in words of its own."""
+    read = DIALECT.read(make.span(1, {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.top_k": 4}))
+    assert "4" == read.facets["top_k"]
+
+
+@pytest.mark.parametrize(("total", "expected"), [(None, 12), (40, 40)])
+def test_tokens_by_modality(make: Make, total: int | None, expected: int) -> None:
+    """They add up where the total is missing."""
+    attributes: dict[str, AttributeValue] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.usage.text.input_tokens": 9,
+        "gen_ai.usage.audio.input_tokens": 3,
+    }
+    if total is not None:
+        attributes["gen_ai.usage.input_tokens"] = total
+    assert expected == DIALECT.read(make.span(1, attributes)).input_tokens
