@@ -10,8 +10,8 @@ DIALECT = Convention(
     priority=120,
     url="https://opentelemetry.io/docs/specs/semconv/gen-ai/",
     versions=(
-        "1.27 to 1.41, and 0.1 of their own repository; opentelemetry-instrumentation-openai-v2 and the -genai- packages; "
-        "JavaScript 0.21"
+        "1.27 to 1.41, and 0.1 of their own repository; opentelemetry-instrumentation-openai-v2 and the -genai- "
+        "packages; JavaScript 0.21"
     ),
     setup=Setup(
         lines=(
