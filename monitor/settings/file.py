@@ -9,8 +9,10 @@ from pathlib import Path
 import yaml
 
 from monitor.errors import ConfigError
+from monitor.settings import plain_yaml
 
 _PREFIX = "RAG_MONITOR__"
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _STANDARD = (
     ("OPENAI_API_KEY", "judge", "api_key"),
     ("OPENAI_BASE_URL", "judge", "base_url"),
@@ -40,7 +42,7 @@ def _read(path: Path, environ: Mapping[str, str]) -> dict[str, object]:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise ConfigError(f"cannot read the settings: {why}", where=str(path)) from None
     try:
-        tree = yaml.safe_load(text)
+        tree = plain_yaml.load(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
@@ -75,9 +77,9 @@ def _substitute(node: object, environ: Mapping[str, str], where: str) -> object:
             f"${{{name}}} is not set in the environment; set it or write ${{{name}:-default}}", where=where
         )
 
-    text = re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}", fill, node)
+    text = _VARIABLE.sub(fill, node)
     # Numbers stay text: fields that want one take it as such, and a password may be made of digits, zeros first.
-    return None if text == "null" and re.fullmatch(r"\$\{[^}]*\}", node) else text
+    return None if text == "null" and _VARIABLE.fullmatch(node) else text
 
 
 def _override(tree: dict[str, object], name: str, value: str) -> None:
@@ -91,7 +93,7 @@ def _override(tree: dict[str, object], name: str, value: str) -> None:
             )
         node = below
     try:
-        node[keys[-1]] = yaml.safe_load(value) if value[:1] in ("[", "{") or value == "null" else value
+        node[keys[-1]] = plain_yaml.load(value) if value[:1] in ("[", "{") or value == "null" else value
     except yaml.YAMLError:
         raise ConfigError("starts like a list or mapping but is not YAML", where=name) from None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import yaml
 
 from monitor.errors import ConfigError
+from monitor.settings import plain_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +36,14 @@ def load(text: str, *, where: str, line: int) -> MarkedYaml:
     """
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
-        tree = yaml.safe_load(text)
+        tree = plain_yaml.load(text)
     except yaml.MarkedYAMLError as error:
         at = line + error.problem_mark.line if error.problem_mark else line
         raise ConfigError(f"front matter is not YAML: {error.problem}", where=f"{where}:{at}") from None
     except yaml.reader.ReaderError as error:
         at = line + text.count("\n", 0, error.position)
         raise ConfigError(f"front matter is not YAML: {error.reason}", where=f"{where}:{at}") from None
-    except (ValueError, RecursionError):
+    except (yaml.YAMLError, ValueError, RecursionError):
         raise ConfigError("front matter is not YAML: a value that cannot be read", where=f"{where}:{line}") from None
     if not isinstance(root, yaml.MappingNode) or not isinstance(tree, dict):
         raise ConfigError("front matter: expected a mapping", where=f"{where}:{line}")
