@@ -26,8 +26,8 @@ def introduced_at(identity: str, text: str) -> re.Match[str] | None:
     It does in brackets or quotation marks, behind a word such as `Source:`, and at the head of a line. A short number
     must be called an id.
     """
-    pattern = rf"(?<![\w-]){re.escape(identity)}(?![\w-])"
-    return next((match for match in re.finditer(pattern, text) if _introduces(match)), None)
+    mentions = re.compile(rf"(?<![\w-]){re.escape(identity)}(?![\w-])")
+    return next((match for match in mentions.finditer(text) if _introduces(match)), None)
 
 
 def _introduces(match: re.Match[str]) -> bool:

@@ -56,6 +56,7 @@ _BUILT_IN_REWRITING = re.compile(
 """Words of prompts that frameworks bring with them, after which a model says what to search for."""
 _LABEL = re.compile(r"^[\s\\\])}'\":.,;|>*-]+")
 _BODY = re.compile(r"(?:^|\n)[ \t]*(?:content|text|passage|page_content|excerpt|body)\s*:\s*", re.IGNORECASE)
+_BLANK_LINES = re.compile(r"\n(?:[^\S\n]*+\n)++")
 _SHORTEST = 3
 _HEAD = 80
 """Characters of a document that must occur in a prompt for it to count as shown there."""
@@ -227,5 +228,5 @@ def _last_without(contents: Sequence[str], whole: str) -> str:
     """The last paragraph once the documents are taken out: templates put the question at the end."""
     for content in sorted(contents, key=len, reverse=True):
         whole = whole.replace(content, "\n\n")
-    paragraphs = [paragraph.strip() for paragraph in re.split(r"\n\s*\n", whole) if paragraph.strip()]
+    paragraphs = [paragraph.strip() for paragraph in _BLANK_LINES.split(whole) if paragraph.strip()]
     return paragraphs[-1] if paragraphs else ""

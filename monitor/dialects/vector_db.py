@@ -47,7 +47,7 @@ _SCOPES = re.compile(
 _CHROMA = "opentelemetry.instrumentation.chromadb"
 _RESULT = re.compile(r"db\.(?:\w+\.)?(?:query|search|retrieve)\.result")
 _COUNT = re.compile(r"(?:db\.)?(?:\w+\.)?(?:query|search)\.result_count")
-_PREFIX = re.compile(r"(?:db\.)?(?:\w+\.)?(?:query|search|retrieve)\.result\.")
+_PREFIX = re.compile(r"\A(?:db\.)?(?:\w+\.)?(?:query|search|retrieve)\.result\.")
 _FOUND = ("db.vector.query.response.documents", "db.retrieval.documents")
 _SPRING_EVENT, _SPRING_CONTENT = "db.vector.content.query.response", "db.vector.query.content"
 

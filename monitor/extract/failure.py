@@ -7,8 +7,8 @@ import re
 from monitor.extract.attributes import integer, text
 from monitor.model.spans import Span
 
-_CLASS = re.compile(r"^(?:<class ')?(?:[\w$]+[.:])*([A-Za-z_]\w{0,79})'?>?$")
-_LEADING = re.compile(r"^(?:[\w$]+\.)*([A-Z]\w{0,79}(?:Error|Exception|Timeout|Interrupt|Exit|Warning))\b")
+_CLASS = re.compile(r"^(?:<class ')?(?:[\w$]+[.:]){0,30}([A-Za-z_]\w{0,79})'?>?$")
+_LEADING = re.compile(r"^(?:[\w$]+\.){0,30}([A-Z]\w{0,79}(?:Error|Exception|Timeout|Interrupt|Exit|Warning))\b")
 _CLIENTS = (
     "openai.", "anthropic.", "mistralai.", "cohere.", "groq.", "ollama.", "litellm.", "together.", "google.genai.",
     "google.generativeai.", "huggingface_hub.", "fireworks.", "replicate.", "xai_sdk.", "zhipuai.", "dashscope.",

@@ -16,9 +16,9 @@ import orjson
 from monitor.model.spans import AttributeValue
 
 _CLOSERS = {"{": "}", "[": "]"}
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]++|"', re.DOTALL)
-_DANGLING = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?$")
-_LONE_HIGH = re.compile(r"(?<!\\)((?:\\\\)*)\\u[dD][89abAB][0-9a-fA-F]{2}$")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]++|(?P<cut>").*+', re.DOTALL)
+_DANGLING = re.compile(r"(?<!\\)((?:\\\\)*+)\\(?:u[0-9a-fA-F]{0,3})?$")
+_LONE_HIGH = re.compile(r"(?<!\\)((?:\\\\)*+)\\u[dD][89abAB][0-9a-fA-F]{2}$")
 _DOCUMENT = re.compile(r'\s*(?:\{\s*["}]|\[\s*["{\[\]\d\-tfn]|")')
 
 
@@ -118,7 +118,7 @@ def _salvage(text: str) -> Parsed | None:  # noqa: C901 -- one branch per kind o
             expect = "value"
         elif mark == ",":
             expect = "key" if stack and stack[-1] == "{" else "value"
-        elif mark == '"':
+        elif token["cut"]:
             if not stack:
                 return None  # a text that begins with a quotation mark
             return _close(text, token.start(), safe, stack, in_value=expect == "value")

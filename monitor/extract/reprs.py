@@ -14,18 +14,19 @@ from monitor.extract.attributes import finite
 from monitor.model.spans import AttributeValue
 
 _PRINTED = re.compile(
-    r"""\s*\[?\s*<?(?:(?:Chat|Human|AI|System|Tool|Function|Text|User|Assistant)Message(?:Chunk)?\(|content=['"]"""
+    r"""\s*+(?:\[\s*+)?<?(?:(?:Chat|Human|AI|System|Tool|Function|Text|User|Assistant)Message(?:Chunk)?\(|content=['"]"""
     r"""|messages=\[|(?:id|source)='[^']{1,80}' (?:\w+=.*)?\bcontent=['"])""",
     re.DOTALL,
 )
-_PRINTED_PLAIN = re.compile(r"\s*[\[(]?\s*\{'")
+_PRINTED_PLAIN = re.compile(r"\s*+(?:[\[(]\s*+)?\{'")
 _DOCUMENTS = "Document|NodeWithScore|TextNode|ImageNode|IndexNode|Chunk|ScoredPoint"
 _PRINTED_OBJECT = re.compile(r"\s*<?[A-Z]\w*\(\s*\w+=.*(?:\)>?|\.\.\.)\s*", re.DOTALL)
 _FIELD = re.compile(r"""\b(\w+)=('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")""", re.DOTALL)
 _ENTRY = re.compile(r"""[{,]\s?'(\w{1,60})': ('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")""", re.DOTALL)
 _PRINTED_DOCUMENT = re.compile(rf"\s*(?:<?(?:{_DOCUMENTS})\(|page_content=['\"])")
 _STRING = r"""(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")"""
-_DOCUMENT_OR_QUOTED = re.compile(rf"{_STRING}|(?:(?<=\[)|(?<=, ))<?((?:{_DOCUMENTS})\()", re.DOTALL)
+# A quotation mark behind a backslash begins nothing: where none ends, each would be tried up to the end of the text.
+_DOCUMENT_OR_QUOTED = re.compile(rf"(?<!\\){_STRING}|(?:(?<=\[)|(?<=, ))<?((?:{_DOCUMENTS})\()", re.DOTALL)
 _CONTENT = re.compile(rf"\b(?:text|content|page_content)=({_STRING})", re.DOTALL)
 _METADATA = re.compile(rf"\b(?:metadata|meta|payload)=(\{{(?:[^{{}}'\"]|{_STRING}|\{{[^{{}}]*+\}})*+\}})", re.DOTALL)
 _TEXT = re.compile(r"""\b(?:text|content)=((?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"))""", re.DOTALL)

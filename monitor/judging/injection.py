@@ -30,10 +30,10 @@ _ORDERS = (
     (("ignora", "ignore"), r"\bignor[ae]\w*\b.{0,30}\b(?:instrucciones|instruções|istruzioni)\b"),
     (("忽略", "無視"), r"(?:忽略|無視).{0,12}(?:指令|指示|规则|規則)|(?:指示|命令|ルール).{0,8}無視"),
     (("무시",), r"지시.{0,8}무시"),
-    (("игнорир",), r"игнорируй\w*.{0,30}(?:инструкци|указани|правил)"),
+    (("игнорир",), r"игнорируй\w{0,10}.{0,30}(?:инструкци|указани|правил)"),
     (("<|",), r"<\|(?:im_start|im_end|system|assistant|user|endoftext)\|>"),
     (("[inst", "<<sys"), r"\[/?inst\]|<</?sys>>"),
-    (("[system]", "[user]", "[assistant]"), r"(?m)^\s*\[(?:system|user|assistant)\]"),
+    (("[system]", "[user]", "[assistant]"), r"(?m)^[ \t]*+\[(?:system|user|assistant)\]"),
     (
         ("mode",),
         (

@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, SecretStr
 from monitor.errors import ConfigError
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 def duration(value: object) -> object:
@@ -20,7 +21,7 @@ def duration(value: object) -> object:
     >>> duration("1.5h")
     datetime.timedelta(seconds=5400)
     """
-    if isinstance(value, str) and (match := re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", value.strip())):
+    if isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
         return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
     if isinstance(value, timedelta):
         return value

@@ -68,7 +68,7 @@ _COURTESIES = (
 )
 _TURN = r"(?:but|however|although|though|yet|maar|echter|aber|jedoch|mais|cependant|pero|sin embargo)"
 _REFUSAL = re.compile("|".join(_REFUSALS), re.IGNORECASE)
-_COURTESY = re.compile(rf"\W*(?:{'|'.join(_COURTESIES)})", re.IGNORECASE)
+_COURTESY = re.compile(rf"\W*+(?:{'|'.join(_COURTESIES)})", re.IGNORECASE)
 # Beside these a refusing sentence states something after all.
 _BEFORE = re.compile(rf"^(?:while|although|though|even though|\w+(?:\W+\w+){{4,}}\W+{_TURN}\b)", re.IGNORECASE)
 _AFTER = re.compile(rf"(?:[,;:.]|—|–)\s*{_TURN}\b|但(?:是)?|ですが|しかし", re.IGNORECASE)

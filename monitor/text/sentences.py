@@ -18,7 +18,7 @@ _CLOSERS = "\"'”’»)\\]}」』）】〉》*_"
 _STOP = re.compile(rf"[。！？｡．।॥؟۔։።။។](?:[{_CLOSERS}])*|(?<![.!?…])[.!?…]++(?:[{_CLOSERS}])*+(?=\s)")
 _INITIAL = re.compile(r"(?:^|[\s(\"'“.])[^\W\d_]\.$")
 _ORDINAL = re.compile(r"(?:^|\s)\d{1,3}\.$")
-_LAST_WORD = re.compile(r"([^\s(\"'“]+)\.$")
+_LAST_WORD = re.compile(r"(?<![^\s(\"'“])([^\s(\"'“]+)\.$")
 _UNSTOPPED = re.compile("[\u0e00-\u0eff]")
 _BETWEEN_CLAUSES = re.compile("(?<=[\u0e00-\u0eff])[ \t]+(?=[\u0e00-\u0eff])")
 _LONG_CLAUSES, _SHORTEST_CLAUSES = 120, 50

@@ -20,6 +20,7 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _THOUSANDS = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
 _ENUMERATOR = re.compile(r"^[ \t]*(?:[-*+•#]+[ \t]+)?\d{1,2}[.)](?=\s)", re.MULTILINE)
 _NAME = re.compile(r"(?<![\w'’])[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_ENGLISH = re.compile(r"[a-z]+")
 _STEM_FROM = 4
 _COUNTED = {
     word: str(number)
@@ -95,7 +96,7 @@ def counted(text: str) -> frozenset[str]:
     >>> sorted(counted("five of twelve"))
     ['12', '5']
     """
-    return frozenset(_COUNTED[word] for word in re.findall(r"[a-z]+", text.lower()) if word in _COUNTED)
+    return frozenset(_COUNTED[word] for word in _ENGLISH.findall(text.lower()) if word in _COUNTED)
 
 
 def names(sentence: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from monitor.text.sentences import split
 
 _MARK = re.compile(r"\[\^?\d{1,3}(?:\s*[,;–-]\s*\^?\d{1,3})*\]|【[^】]{1,80}】")
 _BRACKETS = re.compile(r"\[([^\[\]\n]{1,200})\]|\(([^()\n]{1,200})\)")
-_LISTED = re.compile(r"\s*[,;]\s*|\s+and\s+")
+_LISTED = re.compile(r"[,;]|\sand\s")
 _NAMED = re.compile(r"(?:doc(?:ument)?|source|passage|ref(?:erence)?|kb|id)[\s#:_-]*\d+", re.IGNORECASE)
 # An id-like token in square brackets that is no known id is an invented reference, not an unknown word.
 _ID_LIKE = re.compile(r"(?=[^\s]*[\d_:/.#-])[\w:/.#-]+")
@@ -107,7 +107,7 @@ def unmarked(answer: str, names: Sequence[str]) -> str:
 
     def strip(match: re.Match[str]) -> str:
         square = match[1] is not None
-        parts = _LISTED.split((match[1] or match[2]).strip().lower())
+        parts = [part.strip() for part in _LISTED.split((match[1] or match[2]).lower())]
         cites = all(
             part in known or _NAMED.fullmatch(part) or (square and _ID_LIKE.fullmatch(part)) for part in parts if part
         )
