@@ -22,6 +22,7 @@ from sqlalchemy import URL
 from monitor.assets import asset_dir
 from monitor.errors import Permanent
 from monitor.judging.endpoint.prices import price_of
+from monitor.judging.endpoint.usage import Usage
 from monitor.judging.prompt_metric import load as load_metric
 from monitor.model.judgements import Verdict
 from monitor.model.trends import Alert, Rollup, Sums
@@ -311,4 +312,4 @@ def _would_cost(settings: Settings, turns: Sequence[Turn]) -> float:
             read += sum(len(m.content) for m in metric.messages(turn)) // _CHARACTERS_PER_TOKEN
         written += _TOKENS_PER_SENTENCE * len(split(turn.response or "")) + _TOKENS_PER_SCORE
     price = price_of(build_prices(settings.judge), settings.judge.model)
-    return price.cost_usd(input_tokens=read, output_tokens=written) if price else 0.0
+    return price.cost_usd(Usage(input=read, output=written)) if price else 0.0

@@ -24,6 +24,9 @@ from monitor.ports import Judge, Metric
 MOST_CALLS = 4
 """First try, shorter prompt, repair, more room."""
 
+TOKENS_ESTIMATED = "tokens_estimated"
+"""Flag: the endpoint did not report its usage; tokens and cost are estimated from the texts."""
+
 REPAIR = "Your output to this was not what was asked for"
 """How the note begins that asks for a reply again."""
 
@@ -87,7 +90,7 @@ async def converse(metrics: Sequence[Metric], turn: Turn, judge: Judge) -> tuple
         if Reason.TRUNCATED in readings.results and request.max_output_tokens == lead.max_output_tokens:
             request = replace(request, max_output_tokens=_MORE_ROOM * lead.max_output_tokens)
             continue
-        flags = injection.flags(turn) | ({CONTEXT_TRUNCATED} if shown is not turn else set())
+        flags = injection.flags(turn) | _flags_of(replies) | ({CONTEXT_TRUNCATED} if shown is not turn else set())
         return _answers(
             [_marked(result, flags) for result in readings.results],
             request.messages if halved else messages,
@@ -121,7 +124,7 @@ async def verify(metric: ClaimMetric, turn: Turn, judge: Judge) -> Answer:
     result, detail = _concluded(metric, questions, replies, rejected)
     messages = [message for question in questions for message in question.messages]
     (answer,) = _answers(
-        [_marked(result, injection.flags(turn))],
+        [_marked(result, injection.flags(turn) | _flags_of(replies))],
         messages,
         replies,
         details=[detail],
@@ -229,6 +232,10 @@ def _with_documents(turn: Turn, budget: int) -> Turn | None:
     if fitted == whole:
         return None
     return replace(turn, citations=tuple(replace(c, content=text) for c, text in zip(citations, fitted, strict=True)))
+
+
+def _flags_of(replies: Sequence[Reply]) -> frozenset[str]:
+    return frozenset({TOKENS_ESTIMATED} if any(reply.tokens_estimated for reply in replies) else ())
 
 
 def _form(metric: Metric) -> str:

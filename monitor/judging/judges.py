@@ -59,6 +59,11 @@ class Judges:
         return self._judge.pauses + (self._fallback.pauses if self._fallback else 0)
 
     @property
+    def estimates(self) -> int:
+        """Of how many replies `spent` is an estimate."""
+        return self._judge.estimates + (self._fallback.estimates if self._fallback else 0)
+
+    @property
     def spent(self) -> Spend:
         """What all replies together cost."""
         return self._judge.spent + (self._fallback.spent if self._fallback else Spend())

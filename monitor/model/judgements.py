@@ -273,6 +273,8 @@ class Reply:
     """Whether reasoning came with it, which is never read as the reply."""
     input_tokens: int = 0
     output_tokens: int = 0
+    tokens_estimated: bool = False
+    """Whether the endpoint did not report its usage, so that tokens and cost are estimated from the texts."""
     cost_usd: float = 0.0
     latency: timedelta = timedelta(0)
     fingerprint: str | None = None

@@ -196,7 +196,10 @@ def _paced(settings: EndpointSettings, where: str) -> PacedJudge:
 
 def build_prices(settings: EndpointSettings) -> Mapping[str, Price]:
     """Return the prices by model: the settings' above the known ones, which hold at OpenAI and Azure only."""
-    configured = {model: Price(p.input, p.output, cached=p.cached) for model, p in settings.prices.items()}
+    configured = {
+        model: Price(price.input, price.output, cached=price.cached, cache_write=price.cache_write)
+        for model, price in settings.prices.items()
+    }
     return {**KNOWN, **configured}
 
 

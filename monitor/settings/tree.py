@@ -165,10 +165,13 @@ class SampleSettings(Section):
 class PriceSettings(Section):
     """What a million tokens cost, in US dollars."""
 
-    input: float = Field(ge=0)
-    output: float = Field(ge=0)
-    cached: float | None = Field(default=None, ge=0)
+    input: float = Field(ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
+    """Reasoning included."""
+    cached: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Of input tokens that the endpoint had cached; null for no discount."""
+    cache_write: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Of input tokens that it wrote to its cache; null for no surcharge."""
 
 
 class BudgetSettings(Section):

@@ -40,6 +40,7 @@ COUNTERS: Mapping[str, str] = MappingProxyType(
         "judge_calls_total": "Replies of the judge that jobs were finished with, by metric",
         "judge_tokens_total": "Tokens of all replies and their prompts, by direction",
         "judge_cost_usd_total": "What all replies cost, by the configured prices",
+        "judge_estimated_replies_total": "Replies without usage, whose tokens and cost are estimated from the texts",
         "judge_pauses_total": "Pauses the judge's endpoint asked for",
         "judge_changes_total": "Times that another model, never met before, answered behind the judge's name",
     }
@@ -179,6 +180,7 @@ class Scorer:
             Gauge(name="judge_tokens_total", value=spent.input_tokens, labels={"direction": "input"}),
             Gauge(name="judge_tokens_total", value=spent.output_tokens, labels={"direction": "output"}),
             Gauge(name="judge_cost_usd_total", value=spent.usd),
+            Gauge(name="judge_estimated_replies_total", value=self._judge.estimates if self._judge else 0),
             Gauge(name="judge_pauses_total", value=self._judge.pauses if self._judge else 0),
             *(self._second_opinions.counters() if self._second_opinions else ()),
         )

@@ -20,12 +20,13 @@ import openai
 from openai import AsyncAzureOpenAI, AsyncOpenAI
 
 from monitor.errors import MonitorError, Rejected, Retryable, TimedOut
-from monitor.judging.endpoint import refusal
+from monitor.judging.endpoint import refusal, usage
 from monitor.judging.endpoint.capabilities import REASONING_HEADROOM, Capabilities, has_form, schema_in_words
 from monitor.judging.endpoint.completion import Completion, read
 from monitor.judging.endpoint.connection import BROKEN, connections, failure
 from monitor.judging.endpoint.prices import KNOWN, Price, price_of
-from monitor.judging.endpoint.usage import is_cut
+from monitor.judging.endpoint.usage import estimate, is_cut
+from monitor.judging.prompt.quoting import tokens
 from monitor.model.judgements import ChatMessage, ChatRequest, Reply
 from monitor.model.own_calls import HEADER, HEADER_VALUE
 
@@ -176,6 +177,12 @@ class OpenAIJudge:
         if completion is None:
             raise Retryable(f"asking {self.name}: HTTP 200 without a chat completion")
         self._learn(request, completion)
+        prompt = estimate(request.messages)
+        if request.schema:
+            prompt += tokens(schema_in_words(request.schema))
+        counted = usage.read(
+            completion.usage, prompt=prompt, reply=tokens(completion.text) + tokens(completion.reasoning)
+        )
         price = price_of(self._prices, completion.model, self._model) or _FREE
         return Reply(
             text=completion.text,
@@ -183,18 +190,15 @@ class OpenAIJudge:
             finish_reason=completion.finish_reason,
             refusal=completion.refusal,
             reasoned=completion.reasoned,
-            input_tokens=completion.input_tokens,
-            output_tokens=completion.output_tokens,
-            cost_usd=price.cost_usd(
-                input_tokens=completion.input_tokens,
-                output_tokens=completion.output_tokens,
-                cached_tokens=completion.cached_tokens,
-            ),
+            input_tokens=counted.input,
+            output_tokens=counted.output,
+            tokens_estimated=counted.is_estimated,
+            cost_usd=price.cost_usd(counted),
             latency=latency,
             fingerprint=completion.fingerprint,
             severities=completion.severities,
             alternatives=completion.alternatives,
-            prompt_cut=is_cut(request.messages, completion.input_tokens),
+            prompt_cut=not counted.is_estimated and is_cut(request.messages, counted.input),
         )
 
     def _learn(self, request: ChatRequest, completion: Completion) -> None:

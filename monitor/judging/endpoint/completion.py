@@ -11,8 +11,6 @@ import orjson
 from monitor.judging.endpoint.content_filter import severities
 from monitor.judging.prompt.schema import Json
 
-_MOST_TOKENS = 10**8
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
@@ -21,14 +19,14 @@ class Completion:
     text: str
     finish_reason: str
     refusal: str | None
-    reasoned: bool
-    """Whether the message carried reasoning beside its content."""
     model: str
     fingerprint: str | None
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-    """Of the input tokens, those that the endpoint had cached."""
+    usage: Mapping[str, Json] = field(default_factory=dict)
+    """As the endpoint reports it; empty when it does not."""
+    reasoning: str = ""
+    """What came as reasoning beside the content; it is paid for and never read as the reply."""
+    reasoned: bool = False
+    """Whether there was reasoning, in any form."""
     severities: Mapping[str, int] = field(default_factory=dict)
     """What the endpoint's content filter found in the reply, by risk, 0 to 7."""
     alternatives: tuple[tuple[str, float], ...] = ()
@@ -43,17 +41,16 @@ def read(body: bytes) -> Completion | None:
     message = _mapping(choice.get("message"))
     if not message:
         return None
-    usage = _mapping(root.get("usage"))
+    reasoning = message.get("reasoning") or message.get("reasoning_content")
     return Completion(
         text=_content(message.get("content")) or _called(message),
         finish_reason=_text(choice.get("finish_reason")) or "stop",
         refusal=_text(message.get("refusal")) or None,
-        reasoned=bool(message.get("reasoning") or message.get("reasoning_content")),
+        reasoned=bool(reasoning),
+        reasoning=_text(reasoning),
         model=_text(root.get("model")),
         fingerprint=_text(root.get("system_fingerprint")) or None,
-        input_tokens=_count(usage.get("prompt_tokens")),
-        output_tokens=_count(usage.get("completion_tokens")),
-        cached_tokens=min(_cached(usage), _count(usage.get("prompt_tokens"))),
+        usage=_mapping(root.get("usage")),
         alternatives=_alternatives(choice.get("logprobs")),
         severities=severities(choice.get("content_filter_results")),
     )
@@ -104,18 +101,9 @@ def _alternatives(logprobs: Json) -> tuple[tuple[str, float], ...]:
     return ()
 
 
-def _cached(usage: dict[str, Json]) -> int:
-    return _count(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
-
-
 def _mapping(value: Json) -> dict[str, Json]:
     return value if isinstance(value, dict) else {}
 
 
 def _text(value: Json) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _count(value: Json) -> int:
-    """Return a number of tokens; 0 for what cannot be one, such as the largest integer that a server knows."""
-    return value if isinstance(value, int) and 0 < value <= _MOST_TOKENS else 0

@@ -7,6 +7,7 @@ patience is handed on, and is never the fault of the job that met it.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from datetime import timedelta
 from types import TracebackType
@@ -23,6 +24,8 @@ from monitor.retry import backoff
 
 PATIENCE = timedelta(seconds=60)
 """How long a call waits for its turn before it is given up for now."""
+
+logger = logging.getLogger(__name__)
 
 _MOST_VERSIONS = 100
 _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=2), timedelta(minutes=5)
@@ -56,6 +59,8 @@ class PacedJudge:
         """How often the endpoint asked for a pause."""
         self.spent = Spend()
         """What all replies together cost, also those that no verdict came of."""
+        self.estimates = 0
+        """Of how many replies that is an estimate, since the endpoint reported no usage."""
         self._versions: dict[JudgeVersion, None] = {}
 
     @property
@@ -141,10 +146,18 @@ class PacedJudge:
                 usd=reply.cost_usd, calls=1, input_tokens=reply.input_tokens, output_tokens=reply.output_tokens
             )
             self._refusals = 0
+            self._note_estimate(reply)
             if len(self._versions) < _MOST_VERSIONS:
                 version = JudgeVersion(judge=self.name, model=reply.model, fingerprint=reply.fingerprint or "")
                 self._versions[version] = None
             return reply
+
+    def _note_estimate(self, reply: Reply) -> None:
+        if not reply.tokens_estimated:
+            return
+        if not self.estimates:
+            logger.warning("%s reports no usage: tokens, cost and budget are estimated from the texts", self.name)
+        self.estimates += 1
 
     async def _try(self, request: ChatRequest) -> Reply:
         trying = self._trying = asyncio.Event() if self._breaker.trouble else None

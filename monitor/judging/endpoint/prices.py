@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from monitor.judging.endpoint.usage import Usage
+
 _MILLION = 1_000_000
 
 
@@ -17,15 +19,20 @@ class Price:
     output: float
     cached: float | None = None
     """Of input tokens that the endpoint had cached; None for no discount."""
+    cache_write: float | None = None
+    """Of input tokens that it wrote to its cache; None for no surcharge."""
 
-    def cost_usd(self, *, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
-        """Return the price of one reply; `cached_tokens` are among the `input_tokens`.
+    def cost_usd(self, usage: Usage) -> float:
+        """Return the price of one reply.
 
-        >>> Price(2.5, 10.0, cached=1.25).cost_usd(input_tokens=2000, output_tokens=100, cached_tokens=1000)
+        >>> Price(2.5, 10.0, cached=1.25).cost_usd(Usage(input=2000, output=100, cached=1000))
         0.00475
+        >>> Price(3.0, 15.0, cached=0.3, cache_write=3.75).cost_usd(Usage(input=3000, output=0, cache_written=2000))
+        0.0105
         """
-        discount = (self.input - self.cached) * cached_tokens if self.cached is not None else 0.0
-        return (self.input * input_tokens - discount + self.output * output_tokens) / _MILLION
+        discount = (self.input - self.cached) * usage.cached if self.cached is not None else 0.0
+        surcharge = (self.cache_write - self.input) * usage.cache_written if self.cache_write is not None else 0.0
+        return (self.input * usage.input - discount + surcharge + self.output * usage.output) / _MILLION
 
 
 KNOWN: Mapping[str, Price] = MappingProxyType(
@@ -48,7 +55,7 @@ def price_of(prices: Mapping[str, Price], *models: str) -> Price | None:
     for `gpt-4o-mini` nor for `gpt-4o-audio`.
 
     >>> price_of({"m": Price(1, 2), "m-mini": Price(3, 4)}, "m-mini-2025-01-01")
-    Price(input=3, output=4, cached=None)
+    Price(input=3, output=4, cached=None, cache_write=None)
     >>> price_of({"m": Price(1, 2)}, "m-large", "n") is None
     True
     """

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from monitor.judging.claim_metric import ClaimMetric
 from monitor.judging.endpoint.capabilities import schema_in_words
 from monitor.judging.endpoint.prices import Price
+from monitor.judging.endpoint.usage import Usage
 from monitor.judging.prompt.quoting import tokens
 from monitor.model.turns import Turn
 from monitor.ports import Metric
@@ -69,7 +70,7 @@ def _of_call(
         measured = sum(seen[name] for name in names if name in seen)
         output_tokens += measured or len(prompts) * lead.max_output_tokens * _REPLY_SHARE
     of = len(turns)
-    usd = price.cost_usd(input_tokens=round(input_tokens), output_tokens=round(output_tokens)) / of
+    usd = price.cost_usd(Usage(input=round(input_tokens), output=round(output_tokens))) / of
     return Forecast(
         metrics=names,
         turns=round(turns_asked),

@@ -19,6 +19,7 @@ from judged_turn import ASKED_AT, judged_turn
 
 from monitor.errors import ConfigError
 from monitor.judging.coded.lex5 import GroundednessProxy
+from monitor.judging.dialogue import TOKENS_ESTIMATED
 from monitor.judging.endpoint.breaker import Breaker
 from monitor.judging.endpoint.client import OpenAIJudge
 from monitor.judging.endpoint.limiter import Limiter
@@ -250,6 +251,27 @@ async def test_budget(bench: Bench, budget: BudgetSettings) -> None:
     assert (5, 15) == (reasons.count(None), reasons.count(Reason.BUDGET))
     assert "budget of $0.0007 is spent until" in scorer.health()["budget"]
     assert {0.0007} == {round(gauge.value, 7) for gauge in scorer.gauges()}
+
+
+async def test_budget_without_usage(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """R05: an endpoint that reports no usage spends the budget by the texts' length, marked as an estimate."""
+
+    def silent(_: dict[str, object]) -> Step:
+        step = completion(json.dumps({"reason": "On topic.", "score": 5}))
+        assert isinstance(step.body, dict)
+        return replace(step, body={name: part for name, part in step.body.items() if name != "usage"})
+
+    bench.server.answer = silent
+    bench.keep(*(judged_turn(name=str(number)) for number in range(20)))
+    scorer = await bench.drain(settings=ScoreSettings(concurrency=1), budget=BudgetSettings(daily_usd=0.0001))
+    assert 1 == len(bench.server.asked)
+    outcomes = [bench.outcome(f"turn-{number}") for number in range(20)]
+    (verdict,) = [outcome for outcome in outcomes if isinstance(outcome, Verdict)]
+    assert TOKENS_ESTIMATED in verdict.finding.flags
+    assert 500 < verdict.exchange.input_tokens < 2000
+    assert 19 == sum(bench.reason(f"turn-{number}") is Reason.BUDGET for number in range(20))
+    assert 1 == {total.name: total.value for total in scorer.counters()}["judge_estimated_replies_total"]
+    assert "openai:judge-1 reports no usage: tokens, cost and budget are estimated" in caplog.text
 
 
 async def test_budget_of_several_workers(bench: Bench) -> None:

@@ -32,11 +32,11 @@ def test_missing_fields() -> None:
     """What a small server leaves out is empty, zero or `stop`."""
     completion = read(b'{"choices": [{"message": {"content": "hi"}}]}')
     assert completion is not None
-    assert ("hi", "stop", None, 0, "") == (
+    assert ("hi", "stop", None, {}, "") == (
         completion.text,
         completion.finish_reason,
         completion.refusal,
-        completion.input_tokens,
+        completion.usage,
         completion.model,
     )
 

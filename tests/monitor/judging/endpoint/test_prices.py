@@ -3,6 +3,7 @@
 import pytest
 
 from monitor.judging.endpoint.prices import KNOWN, Price, price_of
+from monitor.judging.endpoint.usage import Usage
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_exact_name_wins() -> None:
 
 def test_cost() -> None:
     """A thousand tokens each way at a dollar and four dollars a million cost half a cent; cached ones cost less."""
-    assert 0.005 == pytest.approx(Price(1, 4).cost_usd(input_tokens=1000, output_tokens=1000))
-    cached = Price(1, 4, cached=0.5).cost_usd(input_tokens=1000, output_tokens=1000, cached_tokens=1000)
+    assert 0.005 == pytest.approx(Price(1, 4).cost_usd(Usage(input=1000, output=1000)))
+    cached = Price(1, 4, cached=0.5).cost_usd(Usage(input=1000, output=1000, cached=1000))
     assert 0.0045 == pytest.approx(cached)
-    assert 0.005 == pytest.approx(Price(1, 4).cost_usd(input_tokens=1000, output_tokens=1000, cached_tokens=900))
+    assert 0.005 == pytest.approx(Price(1, 4).cost_usd(Usage(input=1000, output=1000, cached=900)))
