@@ -3,20 +3,23 @@
 The body is `monitor.display.alert_document`; `docs/alerts.md` describes its keys, `docs/alert.schema.json` is its
 schema.
 
+A proxy is used where the environment names one (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`).
+
 Delivery is at least once: a receiver that must act once keys on the header `Idempotency-Key`, which is the same for
 every attempt at one transition.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import ssl
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from pydantic import Field, SecretStr
@@ -29,7 +32,9 @@ from monitor.retry import retry_after
 from monitor.settings.section import Duration, Section, secret
 
 _AGAIN = frozenset({408, 425, 429})
+_UNREACHED = frozenset({407, 502, 503, 504})
 _SERVER_ERRORS = 500
+_PORTS = {"http": 80, "https": 443}
 
 
 class Config(Section):
@@ -88,56 +93,74 @@ class _Webhook:
 
     async def send(self, alert: Alert) -> None:
         """POST the alert; a redirect is not followed, since it would carry the secret elsewhere."""
-        status, pause = await self._post(alert)
+        document = alert_document(alert, link=self.link.replace("{alert_id}", alert.alert_id))
+        headers = {
+            **self.headers,
+            "Content-Type": "application/json",
+            "Idempotency-Key": f"{alert.alert_id}:{alert.state}",
+        }
+        status, pause = await self._request("POST", headers, json.dumps(document, allow_nan=False).encode())
         if status in _AGAIN or status >= _SERVER_ERRORS:
             raise Retryable(f"{self.where}: the endpoint answered {status}", retry_after=pause)
         if not 200 <= status < 300:  # noqa: PLR2004 -- RFC 9110 section 15.3
             raise Permanent(f"{self.where}: the endpoint answered {status}", reason=f"http_{status}")
 
     async def check(self) -> None:
-        """Connect, with TLS where the URL says so, and hang up."""
-        parts = urlsplit(self.url)
-        secure = parts.scheme == "https"
-        try:
-            async with asyncio.timeout(self.timeout.total_seconds()):
-                _, writer = await asyncio.open_connection(
-                    parts.hostname,
-                    parts.port or (443 if secure else 80),
-                    ssl=(self.trust or ssl.create_default_context()) if secure else None,
-                )
-                writer.close()
-                await writer.wait_closed()
-        # As in `_post`: the message would hold the host.
-        except (TimeoutError, OSError) as error:
-            raise Retryable(f"{self.where}: cannot connect: {type(error).__name__}") from None
+        """Ask for nothing but a head, which brings nobody a message; what the endpoint makes of that is no matter."""
+        status, _ = await self._request("HEAD", {}, None)
+        if status in _UNREACHED:
+            raise Retryable(f"{self.where}: cannot be reached: a proxy or gateway answered {status}")
 
-    async def _post(self, alert: Alert) -> tuple[int, timedelta | None]:
-        headers = {
-            **self.headers,
-            "Content-Type": "application/json",
-            "Idempotency-Key": f"{alert.alert_id}:{alert.state}",
-        }
-        document = alert_document(alert, link=self.link.replace("{alert_id}", alert.alert_id))
+    async def _request(
+        self, method: str, headers: Mapping[str, str], body: bytes | None
+    ) -> tuple[int, timedelta | None]:
+        """Return the status of the answer, and the pause that it asks for."""
         limit = aiohttp.ClientTimeout(total=self.timeout.total_seconds())
         try:
+            proxy, login = _proxy(self.url)
+            is_tunnel = urlsplit(self.url).scheme == "https"
             async with (
                 aiohttp.ClientSession(timeout=limit) as session,
-                session.post(
+                session.request(
+                    method,
                     self.url,
-                    data=json.dumps(document, allow_nan=False).encode(),
-                    headers=headers,
+                    data=body,
+                    headers=headers if is_tunnel else {**headers, **login},
                     ssl=self.trust or True,
                     allow_redirects=False,
+                    proxy=proxy,
+                    proxy_headers=login if is_tunnel else None,
                 ) as response,
             ):
                 return response.status, retry_after(response.headers, datetime.now(UTC))
         # Neither the cause nor its message is kept: both hold the URL, which may be a secret.
+        except aiohttp.ClientHttpProxyError as error:
+            raise Retryable(f"{self.where}: the proxy answered {error.status}") from None
+        except aiohttp.ClientProxyConnectionError:
+            raise Retryable(f"{self.where}: cannot connect to the proxy that the environment names") from None
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
             raise Retryable(f"{self.where}: TLS refused: {type(error).__name__}") from None
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise Retryable(f"{self.where}: no answer: {type(error).__name__}") from None
         except ValueError as error:
             raise Permanent(f"{self.where}: the request cannot be made", reason=type(error).__name__) from None
+
+
+def _proxy(url: str) -> tuple[str | None, dict[str, str]]:
+    """Return the proxy that the environment names for an address, and the header with the login there.
+
+    aiohttp's own `trust_env` would send a login of `~/.netrc`, too, or fail because there is an authorization already.
+    """
+    target = urlsplit(url)
+    named = getproxies().get(target.scheme)
+    if not named or proxy_bypass(f"{target.hostname}:{target.port or _PORTS[target.scheme]}"):
+        return None, {}
+    proxy = urlsplit(named if "://" in named else f"http://{named}")
+    address = f"{proxy.scheme}://{proxy.netloc.rpartition('@')[2]}"
+    if proxy.username is None:
+        return address, {}
+    login = b64encode(f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()).decode()
+    return address, {"Proxy-Authorization": f"Basic {login}"}
 
 
 def _trust(ca_file: Path | None, where: str) -> ssl.SSLContext | None:

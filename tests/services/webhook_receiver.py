@@ -24,6 +24,8 @@ class Receiver(ThreadingHTTPServer):
         self.statuses: dict[str, int] = {}
         self.headers: dict[str, str] = {}
         self.silent = threading.Event()
+        self.heads: list[tuple[str, dict[str, str]]] = []
+        self.tunnels: list[tuple[str, dict[str, str]]] = []
         self.taken: list[tuple[str, dict[str, str], Any]] = []
 
     @property
@@ -38,6 +40,19 @@ class Receiver(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
+    def do_HEAD(self) -> None:
+        server = self.server
+        assert isinstance(server, Receiver)
+        server.heads.append((self.path, dict(self.headers)))
+        self.send_response(server.statuses.get(self.path, server.status))
+        self.end_headers()
+
+    def do_CONNECT(self) -> None:
+        server = self.server
+        assert isinstance(server, Receiver)
+        server.tunnels.append((self.path, dict(self.headers)))
+        self.send_error(server.status)
+
     def do_POST(self) -> None:
         server = self.server
         assert isinstance(server, Receiver)

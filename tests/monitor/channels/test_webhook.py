@@ -237,3 +237,99 @@ async def test_a_message_without_release_or_promise_is_whole(receiver: Receiver)
     bare = replace(bare, regression=replace(bare.regression, release="", promise=""))
     await send(config(receiver.url), bare)
     assert "release" not in receiver.taken[0][2]["message"]
+
+
+@pytest.fixture
+def proxied(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> Receiver:
+    """The receiver as the proxy that the environment names, with a login, for all but 127.0.0.1."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name.lower(), raising=False)
+        monkeypatch.setenv(name, "127.0.0.1" if name == "NO_PROXY" else receiver.origin.replace("//", "//me:pw@"))
+    return receiver
+
+
+LOGIN = "Basic bWU6cHc="
+UNKNOWN = "http://hooks.corp.example/rag"
+"""A name that only the proxy knows."""
+
+
+async def test_a_proxy_of_the_environment_is_used(proxied: Receiver) -> None:
+    """The proxy gets the whole address, its own login and the message; the check goes the same way."""
+    channel = build(config(UNKNOWN, authorization="Bearer t"), "ops")
+    await channel.send(alert())
+    await channel.check()
+    ((path, headers, body),) = proxied.taken
+    assert (path, body["alert_id"]) == (UNKNOWN, "a1")
+    assert (headers["Authorization"], headers["Proxy-Authorization"]) == ("Bearer t", LOGIN)
+    ((path, headers),) = proxied.heads
+    assert (path, headers["Proxy-Authorization"]) == (UNKNOWN, LOGIN)
+    assert "Authorization" not in headers
+
+
+async def test_https_goes_through_a_tunnel(proxied: Receiver) -> None:
+    """A proxy is asked for a connection; one that refuses it is named as what refused."""
+    proxied.status = 403
+    channel = build(config(UNKNOWN.replace("http:", "https:")), "ops")
+    for work in (lambda: channel.send(alert()), channel.check):
+        with pytest.raises(Retryable, match="channel 'ops': the proxy answered 403"):
+            await work()
+    assert [(where, headers["Proxy-Authorization"]) for where, headers in proxied.tunnels] == [
+        ("hooks.corp.example:443", LOGIN)
+    ] * 2
+
+
+async def test_no_proxy_is_respected(proxied: Receiver) -> None:
+    """A host that `NO_PROXY` names is reached directly."""
+    await send(config(proxied.url), alert())
+    ((path, headers, _),) = proxied.taken
+    assert path == f"/hook/{SECRET}"
+    assert "Proxy-Authorization" not in headers
+
+
+async def test_a_proxy_that_is_down_is_named(proxied: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the receiver is what a person must look at, and the login is not shown."""
+    monkeypatch.setenv("HTTP_PROXY", "http://me:pw@127.0.0.1:9")
+    with pytest.raises(Retryable, match="cannot connect to the proxy that the environment names") as failed:
+        await send(config(UNKNOWN), alert())
+    assert "pw" not in str(failed.value)
+    assert proxied.taken == []
+
+
+async def test_a_login_of_the_netrc_file_is_not_sent(
+    proxied: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever runs the monitor may have logins for other programs; they stay there."""
+    (tmp_path / "netrc").write_text("default login somebody password else")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    await send(config(UNKNOWN), alert())
+    await send(config(UNKNOWN, authorization="Bearer t"), alert())
+    assert [headers.get("Authorization") for _, headers, _ in proxied.taken] == [None, "Bearer t"]
+
+
+@pytest.mark.parametrize("status", [200, 401, 404, 405, 500, 501])
+async def test_check_is_content_with_any_answer(receiver: Receiver, status: int) -> None:
+    """The endpoint is there; whether it takes a message is not asked."""
+    receiver.status = status
+    await build(config(receiver.url), "ops").check()
+    assert receiver.taken == []
+
+
+@pytest.mark.parametrize("status", [407, 502, 503, 504])
+async def test_check_sees_that_a_proxy_cannot_reach_the_endpoint(proxied: Receiver, status: int) -> None:
+    """A gateway answers although nobody is behind it."""
+    proxied.status = status
+    with pytest.raises(Retryable, match=f"cannot be reached: a proxy or gateway answered {status}"):
+        await build(config(UNKNOWN), "ops").check()
+
+
+async def test_the_reported_case_of_a_proxy(receiver: Receiver, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R08: a webhook behind a proxy that alone knows its name is reached, and checked, through it."""
+    case = json.loads((shared / "cases/round2/payloads/R08-webhook-proxy.scenario.json").read_text())
+    for name, value in case["environment"].items():
+        monkeypatch.delenv(name.lower(), raising=False)
+        monkeypatch.setenv(name, value.replace("http://127.0.0.1:PROXY", receiver.origin))
+    (section,) = case["channels"]
+    channel = build(plugin_config(Config, section, "channels[0]"), "ops")
+    await channel.check()
+    await channel.send(alert())
+    assert [path for path, _, _ in receiver.taken] == [path for path, _ in receiver.heads] == [section["url"]]
