@@ -133,3 +133,11 @@ def test_a_row_that_python_printed(recorded: Recorded) -> None:
     """The text stands in Milvus' printed entity; a number in the prompt's sentences is no id."""
     (turn,) = recorded("milvus-entity-python-dict.traces.json")
     assert [("3", "The warranty lasts two years.")] == [(c.id, c.content) for c in turn.citations or ()]
+
+
+def test_a_call_that_is_written_twice(recorded: Recorded) -> None:
+    """LiteLLM's call counts, and not the provider's request below it, which Python printed."""
+    (turn,) = recorded("litellm-raw-request.traces.json")
+    assert ("How long is the warranty?", "Two years.", "user:user-42") == (turn.query, turn.response, turn.user_id)
+    assert ["kb-1"] == [citation.id for citation in turn.citations or ()]
+    assert (False, "litellm") == ("generic" in turn.flags, turn.dialect)

@@ -103,6 +103,7 @@ def test_whatever_a_span_holds(
         {"mlflow.trace.session": '"s"', "mlflow.trace.user": '"u"'},
         {"ai.observability.conversation_id": "s", "enduser.id": "u"},
         {"gen_ai.thread.id": "s", "user_id": "u"},
+        {"metadata.session_id": "s", "llm.user": "u"},
     ],
 )
 def test_session_and_user_keys(make: Make, turns: Turns, attributes: dict[str, AttributeValue]) -> None:
