@@ -5,23 +5,25 @@ Counts only: nothing that a user wrote is shown.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import click
 
+from monitor.cli.complaints import OWN_FIELDS, UNKNOWN_APP, Arrived, Complaint, complaints
 from monitor.cli.options import CONFIG, STORE, examples, moment, open_store_of, settings_of
 from monitor.cli.output import quiet_pipe
 from monitor.display.alert_text import one_line
 from monitor.errors import PluginFailed
 from monitor.extract.attributes import text
-from monitor.extract.convention import Convention, Setup
+from monitor.extract.convention import Convention
+from monitor.extract.printed import is_name_only
 from monitor.model.spans import Span, instant
-from monitor.model.turns import Turn
 from monitor.payloads.otlp.fragments import decode_otlp
 from monitor.ports import Dialect
 from monitor.runtime.build import load_dialects
@@ -30,18 +32,13 @@ from monitor.store.columns import label
 from monitor.stores import Assembled, SpanStore, TurnStore
 
 _TRACES_A_READ = 50
-_SCOPES_SHOWN = 3
 _BESIDE = frozenset(("transport", "generic"))
 """Dialects that say nothing of how an app is instrumented."""
-_UNKNOWN = "unknown_service"
-_CUT = frozenset(("truncated", "input_truncated"))
-_LIMITS = "unset OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT; raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT above 128"
-_HIDDEN = "unset OPENINFERENCE_HIDE_INPUTS, OPENINFERENCE_HIDE_OUTPUTS and their like"
-_ROOTS = "export from every service of the trace, end spans that fail, and sample at the root"
-_FIELDS = 'in assemble.fields (docs/dialects.md, "Attributes of your own")'
-_FALLBACK = f"look at one with `rag-monitor explain`; where a field is wrong or missing, name your attribute {_FIELDS}"
+_TEXT_KEY = re.compile(r"(?:input|output|result|response|answer|completion|content|value)s?\Z", re.IGNORECASE)
+"""How keys end under which instrumentations record what somebody said."""
+_CONSUMER = 5
 _UNREAD = {
-    "no_dialect": f"no dialect reads these spans; if they hold questions or answers, name their attributes {_FIELDS}",
+    "no_dialect": f"no dialect reads these spans; if they hold questions or answers, name their keys {OWN_FIELDS}",
     "orphan_log": "log records came without their spans: export traces beside logs, and sample neither",
     "over_limit": "traces have more spans than assemble.max_spans",
     "internal": "traces could not be assembled for a fault of the monitor; its log names it",
@@ -51,6 +48,7 @@ _UNREAD = {
     "ingestion": "documents being indexed; expected",
     "tool_only": "tool calls without a model call around them",
     "tool_call_only": "model calls that only chose tools; their turn is elsewhere or never came",
+    "rewrite_only": "model calls that only reworded a question; expected, their turn is in another trace",
     "duplicate": "calls that another instrumentation describes too; expected",
     "evaluation": "judging of other steps; expected",
     "own_judge": "calls of the monitor's own judge, seen through a gateway; expected, they are never judged",
@@ -59,25 +57,11 @@ _UNREAD = {
     "excluded_model": "left out by assemble.exclude.models",
     "excluded_route": "left out by assemble.exclude.routes",
 }
-_EXPECTED = frozenset(("transport", "noise", "ingestion", "embedding_only", "duplicate", "evaluation"))
-
-
-_Fix: TypeAlias = Callable[[Mapping[str, Setup]], str]
+_EXPECTED = frozenset(("transport", "noise", "ingestion", "embedding_only", "duplicate", "evaluation", "rewrite_only"))
 
 
 class Records(SpanStore, TurnStore, Protocol):
     """What the doctor reads."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Complaint:
-    """Something that is missing in an app's telemetry."""
-
-    what: str
-    count: int
-    of: int
-    """Of how many turns or spans."""
-    fix: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,31 +88,23 @@ class Examination:
     """How many traces were looked at, if there are more; None when all were."""
 
 
-@dataclass(slots=True)
-class _Arrived:
-    spans: Counter[str] = field(default_factory=Counter)
-    unread_scopes: Counter[str] = field(default_factory=Counter)
-    logs: int = 0
-    cut: int = 0
-    turns: list[Turn] = field(default_factory=list)
-    unread: Counter[str] = field(default_factory=Counter)
-
-
 def diagnose(store: Records, dialects: Sequence[Dialect], *, since: datetime, limit: int) -> Examination:
     """Return a diagnosis for each app of the `limit` traces assembled last, none earlier than `since`."""
     assembled = store.assembled(since=since, limit=limit + 1)
     recent = assembled[:limit]
     ordered = sorted(dialects, key=lambda dialect: (dialect.priority, dialect.name))
-    arrived: defaultdict[str, _Arrived] = defaultdict(_Arrived)
+    arrived: defaultdict[str, Arrived] = defaultdict(Arrived)
     began: datetime | None = None
     for trace, spans, logs in _records(store, recent):
         apps = Counter(_app(span) for span in spans)
         for span in spans:
             _note(arrived[_app(span)], span, ordered)
+        for app, first_app in _begun_elsewhere(spans):
+            arrived[app].begun_in[trace.trace_id] = first_app
         if spans:
             first = instant(min(span.start_ns for span in spans))
             began = first if began is None else min(began, first)
-        main = apps.most_common(1)[0][0] if apps else _UNKNOWN
+        main = apps.most_common(1)[0][0] if apps else UNKNOWN_APP
         if logs or trace.unread:
             arrived[main].logs += logs
             arrived[main].unread.update(trace.unread)
@@ -176,12 +152,36 @@ def _records(store: Records, recent: Sequence[Assembled]) -> Iterator[tuple[Asse
             yield trace, tuple(spans.values()), sum(len(content.logs) for content in decoded)
 
 
-def _note(arrived: _Arrived, span: Span, dialects: Sequence[Dialect]) -> None:
+def _note(arrived: Arrived, span: Span, dialects: Sequence[Dialect]) -> None:
     dialect = _reader_of(span, dialects)
     arrived.spans[dialect] += 1
-    arrived.cut += span.dropped_attributes > 0
+    if span.dropped_attributes:
+        arrived.cut += 1
+        arrived.attribute_limit = max(arrived.attribute_limit, len(span.attributes))
+    language = text(span.resource, "telemetry.sdk.language")
+    if language is not None:
+        arrived.languages[language.lower()] += 1
+    arrived.printed += bool(dialect) and any(
+        isinstance(value, str) and _TEXT_KEY.search(key) is not None and is_name_only(value)
+        for key, value in span.attributes.items()
+    )
     if not dialect:
         arrived.unread_scopes[span.scope or "no scope"] += 1
+
+
+def _begun_elsewhere(spans: Sequence[Span]) -> Iterator[tuple[str, str]]:
+    """The apps that took their work of a trace out of a queue, each with the app where the request began.
+
+    That is "" where it began in another trace, which a link names.
+    """
+    ids = {span.span_id for span in spans}
+    first = min((s for s in spans if s.parent_id not in ids), key=lambda s: s.start_ns, default=None)
+    for span in spans:
+        if first is not None and span.kind == _CONSUMER:
+            if _app(span) != _app(first):
+                yield _app(span), _app(first)
+            elif any(link.trace_id != span.trace_id for link in span.links):
+                yield _app(span), ""
 
 
 def _reader_of(span: Span, dialects: Sequence[Dialect]) -> str:
@@ -197,10 +197,10 @@ def _reader_of(span: Span, dialects: Sequence[Dialect]) -> str:
 
 def _app(span: Span) -> str:
     # As turns carry it, which the store has cut: one app is not to be told as two.
-    return label(text(span.resource, "service.name") or _UNKNOWN)
+    return label(text(span.resource, "service.name") or UNKNOWN_APP)
 
 
-def _diagnosis(app: str, arrived: _Arrived, dialects: Sequence[Dialect]) -> Diagnosis:
+def _diagnosis(app: str, arrived: Arrived, dialects: Sequence[Dialect]) -> Diagnosis:
     telling = [name for name, _ in arrived.spans.most_common() if name and name not in _BESIDE]
     setups = {d.name: d.setup for d in dialects if d.name in telling and isinstance(d, Convention)}
     return Diagnosis(
@@ -208,64 +208,9 @@ def _diagnosis(app: str, arrived: _Arrived, dialects: Sequence[Dialect]) -> Diag
         spans=dict(arrived.spans.most_common()),
         logs=arrived.logs,
         turns=len(arrived.turns),
-        complaints=(*_of_turns(arrived.turns, setups), *_of_spans(app, arrived, telling)),
+        complaints=complaints(app, arrived, telling, setups),
         unread={reason: count for reason, count in arrived.unread.most_common() if reason not in _EXPECTED},
     )
-
-
-def _of_turns(turns: Sequence[Turn], setups: Mapping[str, Setup]) -> Iterator[Complaint]:
-    without_error = [turn for turn in turns if turn.error is None]
-    cited = [turn for turn in turns if turn.citations]
-    checks: tuple[tuple[str, Sequence[Turn], Callable[[Turn], bool], str | _Fix], ...] = (
-        ("no question captured", turns, lambda t: t.query is None, _content),
-        ("no answer captured", without_error, lambda t: t.response is None, _content),
-        ("no documents captured", turns, lambda t: t.citations is None, _documents),
-        ("documents without text", cited, lambda t: not any(c.content for c in t.citations or ()), _documents),
-        ("no session", turns, lambda t: t.session_id is None, _session),
-        ("cut or dropped values", turns, lambda t: bool(t.flags & _CUT), _LIMITS),
-        ("redacted content", turns, lambda t: "redacted" in t.flags, _HIDDEN),
-        ("root span missing", turns, lambda t: "root_missing" in t.flags, _ROOTS),
-        ("read by the fallback only", turns, lambda t: t.dialect == "generic", _FALLBACK),
-        ("no release", turns, lambda t: not t.release, "set the resource attribute service.version"),
-    )
-    for what, of, wrong, fix in checks:
-        affected = [turn for turn in of if wrong(turn)]
-        if affected:
-            of_these = {name: setups[name] for name in dict.fromkeys(t.dialect for t in affected) if name in setups}
-            advice = fix if isinstance(fix, str) else fix(of_these or setups)
-            yield Complaint(what=what, count=len(affected), of=len(of), fix=advice)
-
-
-def _of_spans(app: str, arrived: _Arrived, telling: Sequence[str]) -> Iterator[Complaint]:
-    span_count = arrived.spans.total()
-    if app == _UNKNOWN:
-        yield Complaint(what="no app", count=span_count, of=span_count, fix="set OTEL_SERVICE_NAME")
-    if arrived.cut:
-        fix = "raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT: the SDK dropped attributes, the first ones first"
-        yield Complaint(what="spans with dropped attributes", count=arrived.cut, of=span_count, fix=fix)
-    if span_count and not telling:
-        scopes = ", ".join(one_line(scope) for scope, _ in arrived.unread_scopes.most_common(_SCOPES_SHOWN))
-        fix = f"no instrumentation of models or retrieval is known{f' (scopes: {scopes})' if scopes else ''}; add one"
-        fix = f"{fix}, or name attributes of your own {_FIELDS}"
-        yield Complaint(what="spans that say nothing of turns", count=span_count, of=span_count, fix=fix)
-
-
-def _content(setups: Mapping[str, Setup]) -> str:
-    """The switch of each dialect that has one; where content is on by default, what may take it away."""
-    switched = {name: setup for name, setup in setups.items() if setup.content}
-    advice = [f"{name}: set {s.content}" + (f" ({s.remark})" if s.remark else "") for name, s in switched.items()]
-    advice = advice or [f"{name}: {setup.remark}" for name, setup in setups.items() if setup.remark]
-    return "; ".join(advice) or "put question and answer on the span around the turn (docs/dialects.md)"
-
-
-def _documents(setups: Mapping[str, Setup]) -> str:
-    advice = [f"{name}: {setup.documents}" for name, setup in setups.items() if setup.documents]
-    return "; ".join(advice) or "put a span around the retrieval (docs/dialects.md)"
-
-
-def _session(setups: Mapping[str, Setup]) -> str:
-    advice = [f"{name}: {setup.session}" for name, setup in setups.items() if setup.session]
-    return "; ".join(advice) or "set session.id (or gen_ai.conversation.id) on the span around a turn"
 
 
 @click.command(epilog=examples("rag-monitor doctor", "rag-monitor doctor --since 2h"))

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from monitor.extract.attributes import integer, mapping, text
 from monitor.extract.component_names import role_by_name
-from monitor.extract.convention import Convention, FacetKeys, Setup, Table
+from monitor.extract.convention import Convention, FacetKeys, InLanguage, Setup, Table
 from monitor.extract.operations import decoded_value, step_with_io
 from monitor.extract.session_and_user import SessionAndUserKeys
 from monitor.model.spans import Role, Span, Step
@@ -91,6 +91,13 @@ DIALECT = Convention(
         remark="give no mask function that removes input and output",
         session="with propagate_attributes(session_id=..., user_id=...): around each turn",
         documents='decorate the function that retrieves with @observe(as_type="retriever")',
+        languages=("python",),
+        elsewhere={
+            "nodejs": InLanguage(
+                session="propagateAttributes({ sessionId, userId }, ...)",
+                documents='startActiveObservation("retrieve", ..., { asType: "retriever" })',
+            ),
+        },
     ),
     session_and_user=SessionAndUserKeys(
         session_id=("langfuse.session.id",),

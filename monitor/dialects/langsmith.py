@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from monitor.extract.attributes import integer, is_mapping, mapping, text
 from monitor.extract.component_names import role_by_name
-from monitor.extract.convention import Convention, FacetKeys, Setup, Table
+from monitor.extract.convention import Convention, FacetKeys, InLanguage, Setup, Table
 from monitor.extract.failure import exception
 from monitor.extract.operations import DecodedValue, decoded_value, step_with_io
 from monitor.extract.session_and_user import SessionAndUserKeys
@@ -89,6 +89,13 @@ DIALECT = Convention(
         remark="leave LANGSMITH_HIDE_INPUTS and LANGSMITH_HIDE_OUTPUTS unset",
         session='metadata={"session_id": ..., "user_id": ...} in the run\'s config',
         documents='decorate the function that retrieves with @traceable(run_type="retriever")',
+        languages=("python",),
+        elsewhere={
+            "nodejs": InLanguage(
+                session="metadata: { session_id, user_id } in the run's config",
+                documents='traceable(..., { run_type: "retriever" }) around the function that retrieves',
+            ),
+        },
     ),
     session_and_user=SessionAndUserKeys(metadata_prefixes=("langsmith.metadata.",)),
     facet_keys=FacetKeys(component=("ls_retriever_name",), index_embedding=("ls_embedding_provider",)),

@@ -84,6 +84,7 @@ DIALECT = Convention(
         remark="scrubbing replaces session ids too: logfire.configure(scrubbing=False) or a callback that keeps them",
         session='with logfire.span("turn", **{"session.id": ...}): around each turn',
         documents="an attribute retrieved_documents on the span that retrieves",
+        languages=("python",),
     ),
     claims=claims,
     role=role,

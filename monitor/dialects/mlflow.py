@@ -96,6 +96,7 @@ DIALECT = Convention(
         lines=("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://rag-monitor:4318/v1/traces\nmlflow.langchain.autolog()"),
         session="MLflow does not export its sessions; set session.id on a span of your own around the turn",
         documents="decorate the function that retrieves with @mlflow.trace(span_type=SpanType.RETRIEVER)",
+        languages=("python",),
     ),
     session_and_user=SessionAndUserKeys(session_id=("mlflow.trace.session",), user_id=("mlflow.trace.user",)),
     facet_keys=FacetKeys(arguments=(INPUT,)),

@@ -22,7 +22,7 @@ from monitor.extract.attributes import (
     visible_text,
 )
 from monitor.extract.chain_io import ChainInput, ChainOutput, chain_input, chain_output, first_answer
-from monitor.extract.convention import Convention, FacetKeys, PromptWording, Setup, Table
+from monitor.extract.convention import Convention, FacetKeys, InLanguage, PromptWording, Setup, Table
 from monitor.extract.documents import Documents, documents, ranked, tool_documents
 from monitor.extract.json_text import innermost, unwrap
 from monitor.extract.messages import ParsedMessage, messages_of, prompt_messages
@@ -372,6 +372,15 @@ DIALECT = Convention(
         remark="leave OPENINFERENCE_HIDE_INPUTS and OPENINFERENCE_HIDE_OUTPUTS unset",
         session="with using_attributes(session_id=..., user_id=...): around each turn",
         documents="plain clients: a RETRIEVER span with retrieval.documents.N.document.content",
+        languages=("python",),
+        elsewhere={
+            "nodejs": InLanguage(
+                session="context.with(setSession(context.active(), { sessionId }), ...) of @arizeai/openinference-core",
+            ),
+            "java": InLanguage(
+                session='Span.current().setAttribute("session.id", sessionId) in the span around each turn'
+            ),
+        },
     ),
     facet_keys=FacetKeys(
         arguments=(INPUT,),

@@ -14,7 +14,7 @@ from monitor.extract import genai, session_and_user
 from monitor.extract.attributes import ListItem, flattened, is_mapping, text
 from monitor.extract.chain_io import first_answer
 from monitor.extract.component_names import role_by_name
-from monitor.extract.convention import Convention, FacetKeys, Setup, Table
+from monitor.extract.convention import Convention, FacetKeys, InLanguage, Setup, Table
 from monitor.extract.json_text import unwrap
 from monitor.extract.messages import ParsedMessage, messages_of, prompt_messages
 from monitor.extract.operations import DecodedValue, decoded_value, step_with_io
@@ -184,6 +184,13 @@ DIALECT = Convention(
         remark="leave TRACELOOP_TRACE_CONTENT unset",
         session='Traceloop.set_association_properties({"session_id": ..., "user_id": ...})',
         documents="decorate the function that retrieves with @task and return the documents",
+        languages=("python",),
+        elsewhere={
+            "nodejs": InLanguage(
+                session="traceloop.withAssociationProperties({ session_id, user_id }, ...)",
+                documents="call what retrieves inside traceloop.withTask({ name }, ...) and return the documents",
+            ),
+        },
     ),
     session_and_user=SessionAndUserKeys(metadata_prefixes=("traceloop.association.properties.",)),
     facet_keys=FacetKeys(arguments=("traceloop.entity.input",)),

@@ -131,6 +131,7 @@ DIALECT = Convention(
         ),
         session="set session.id on a span of your own around the turn",
         documents='@instrument(span_type=RETRIEVAL, attributes={RETRIEVED_CONTEXTS: "return"})',
+        languages=("python",),
     ),
     session_and_user=SessionAndUserKeys(session_id=(BASE + "conversation_id",)),
     claims=claims,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from monitor.extract import session_and_user
 from monitor.extract.attributes import boolean, integer, text, visible_text
@@ -65,6 +65,14 @@ def _is_streamed(attributes: Attributes, keys: tuple[str, ...]) -> bool | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InLanguage:
+    """What `Setup` says of session and documents, for apps in another language; "" where its own words hold."""
+
+    session: str = ""
+    documents: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
     """What an app's team does so that turns come out whole; docs/dialects.md is checked against it."""
 
@@ -78,6 +86,10 @@ class Setup:
     """How to say which conversation a turn belongs to."""
     documents: str = ""
     """How documents get into the telemetry."""
+    languages: tuple[str, ...] = ()
+    """Whose code stands in `session` and `documents`, as `telemetry.sdk.language` names it; () where none does."""
+    elsewhere: Mapping[str, InLanguage] = field(default_factory=dict)
+    """The same for other languages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

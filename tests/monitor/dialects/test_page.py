@@ -10,6 +10,7 @@ from monitor import plugins
 from monitor.extract.convention import Convention
 
 PAGE = Path(__file__).parents[3] / "docs" / "dialects.md"
+LANGUAGES = {"nodejs": "JavaScript", "java": "Java"}
 KINDS = plugins.kinds("dialects")
 
 
@@ -22,6 +23,11 @@ def section(convention: Convention) -> str:
         ("Mind", setup.remark),
         ("Session", setup.session),
         ("Documents", setup.documents),
+        *(
+            (f"{what} ({LANGUAGES[language]})", words)
+            for language, own in setup.elsewhere.items()
+            for what, words in (("Session", own.session), ("Documents", own.documents))
+        ),
         ("Source", f"<{convention.url}>"),
     ]
     rows = "\n".join(f"- **{name}:** {value}" for name, value in told if value)
