@@ -187,6 +187,16 @@ class JobStore(Protocol):
     def outcomes(self, turn_id: str) -> tuple[Outcome, ...]:
         """Return verdicts and failures of one turn, by metric."""
 
+    def asked_already(self, jobs: Sequence[Job]) -> frozenset[Job]:
+        """Return those of the jobs that wait already, or have an outcome other than that nobody could be asked."""
+
+    def request(self, samplings: Sequence[Sampling]) -> int:
+        """Add the jobs and unmet needs of these to turns that are decided about, in one transaction.
+
+        A job takes the place of an outcome that says that nobody could be asked: expired, budget, unavailable. Those
+        about replaced content, and those that are `asked_already`, are dropped. Return how many jobs are new.
+        """
+
     def sampling(self, turn_id: str) -> Sampling | None:
         """Return the decision about a turn with the jobs still open; None when none was recorded."""
 

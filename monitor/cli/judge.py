@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import secrets
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import click
@@ -30,29 +28,24 @@ from monitor.cli.options import (
     settings_of,
 )
 from monitor.cli.output import FAILED, print_table
+from monitor.cli.prediction import drawn, mean_output_tokens, sampled_forecast
 from monitor.detection.judge_agreement import summarize
 from monitor.errors import ConfigError
 from monitor.judging.coded.lex5 import GroundednessProxy
 from monitor.judging.coded.registry import coded
 from monitor.judging.endpoint.prices import price_of
 from monitor.judging.judges import Judges
-from monitor.judging.needs import unmet
 from monitor.judging.prompt_metric import load, load_all
 from monitor.judging.reply.findings import JUDGE_INJECTION
 from monitor.judging.trials import canary as canaries_
 from monitor.judging.trials.canary import Canary, Result, Trial
-from monitor.judging.trials.cost_forecast import forecast
 from monitor.judging.trials.labelled import Labelled, Measured, measure, read
-from monitor.model.turns import Turn
 from monitor.ports import Metric
 from monitor.runtime.app import utc_now
 from monitor.runtime.build import build_judge, build_metrics, build_prices
 from monitor.settings.tree import Settings
-from monitor.store.sql_store import SqlStore
 
-_WEEK = timedelta(days=7)
 _MONTH_DAYS = 30
-_LOOKED_AT = 200
 
 
 @before_verbs
@@ -143,16 +136,14 @@ def cost(config: Path | None, store_url: str | None, since: str, form: str) -> N
     now = utc_now()
     with open_store_of(config, store_url) as store:
         begin = moment(since)
-        turns, looked_at = _drawn(store.turns(since=begin))
-        met = [
-            (turn, frozenset(m.rubric.metric for m in metrics if unmet(turn, m.rubric) is None)) for turn in looked_at
-        ]
-        calls = forecast(metrics, met, price=price, seen=_mean_output_tokens(store, metrics, now))
+        turns, looked_at = drawn(store.turns(since=begin))
+        seen = mean_output_tokens(store, metrics, now)
+        share, calls = sampled_forecast(metrics, looked_at, settings.sample, price=price, seen=seen)
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         month = store.spend(since=day.replace(day=1), until=day + timedelta(days=1)).usd
         today = store.spend(since=day, until=day + timedelta(days=1)).usd
     days = max((now - begin) / timedelta(days=1), 1.0)
-    sampled = turns * settings.sample.rate
+    sampled = turns * share
     sampled_a_day = sampled / days
     if form == "jsonl":
         for call in calls:
@@ -160,7 +151,7 @@ def cost(config: Path | None, store_url: str | None, since: str, form: str) -> N
         return
     print_table(judge_report.forecast_table(calls, sampled_a_day))
     each = sum(call.usd for call in calls)
-    click.echo(f"{turns} turns since {begin:%Y-%m-%d %H:%M} UTC, {settings.sample.rate:.0%} of them sampled")
+    click.echo(f"{turns} turns since {begin:%Y-%m-%d %H:%M} UTC, {share:.0%} of them sampled")
     click.echo(f"predicted: ${each * sampled:.2f} for these, if none of them is judged yet")
     click.echo(
         f"predicted: ${each * sampled_a_day:.2f} a day, ${each * sampled_a_day * _MONTH_DAYS:.2f} in {_MONTH_DAYS} days"
@@ -205,19 +196,6 @@ def injections(config: Path | None, store_url: str | None, limit: int, form: str
             click.echo(orjson.dumps(judge_report.injection_row(verdict)).decode())
     else:
         print_table(judge_report.injection_table(verdicts))
-
-
-def _drawn(turns: Iterable[Turn]) -> tuple[int, Sequence[Turn]]:
-    """Return how many turns there are, and some of them, drawn evenly: traffic by day differs from traffic by night."""
-    chance = random.Random(0)  # noqa: S311 -- the same turns each time one asks
-    drawn: list[Turn] = []
-    count = 0
-    for count, turn in enumerate(turns, start=1):
-        if len(drawn) < _LOOKED_AT:
-            drawn.append(turn)
-        elif (place := chance.randrange(count)) < _LOOKED_AT:
-            drawn[place] = turn
-    return count, drawn
 
 
 def _of(limit: float | None) -> str:
@@ -265,15 +243,3 @@ def _progress(what: str, total: int) -> Iterator[Callable[[], None]]:
     with Progress(console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=total)
         yield lambda: bar.advance(task)
-
-
-def _mean_output_tokens(store: SqlStore, metrics: Sequence[Metric], now: datetime) -> dict[str, float]:
-    """Return the mean output tokens of verdicts by these rubrics in the last week."""
-    rubrics = {metric.rubric.rubric_id for metric in metrics}
-    tokens: Counter[str] = Counter()
-    verdicts: Counter[str] = Counter()
-    for rollup in store.rollups(since=now - _WEEK):
-        if rollup.series.rubric_id in rubrics and not rollup.series.slice:
-            tokens[rollup.series.metric] += rollup.sums.output_tokens
-            verdicts[rollup.series.metric] += rollup.sums.n
-    return {metric: tokens[metric] / count for metric, count in verdicts.items() if count and tokens[metric]}

@@ -21,6 +21,7 @@ from monitor.cli.prompts import prompts
 from monitor.cli.reassemble import reassemble
 from monitor.cli.replay import replay
 from monitor.cli.run import run
+from monitor.cli.score import score
 from monitor.cli.trends import trends
 from monitor.cli.turns import turns
 from monitor.errors import ConfigError, MonitorError
@@ -55,7 +56,7 @@ def commands() -> None:
     refuse_unused()
 
 
-_AT_WORK = (run, check, doctor, migrate, replay, reassemble)
+_AT_WORK = (run, check, doctor, migrate, replay, reassemble, score)
 _TO_LOOK = (turns, trends, alerts, explain, channels, judge, prompts, demo)
 for verb in (*_AT_WORK, *_TO_LOOK):
     commands.add_command(verb)

@@ -88,7 +88,8 @@ class TrendRow:
     @property
     def not_sampled(self) -> int:
         """Turns that were not drawn for judging, or not decided about yet."""
-        return self.sums.turns - self.sums.n - self.sums.pending - sum(self.unscored.values())
+        sums = self.sums
+        return sums.turns - sums.n - sums.pending - sums.not_asked - sum(self.unscored.values())
 
 
 def trend_rows(rollups: Iterable[Rollup], *, by: timedelta) -> tuple[TrendRow, ...]:
@@ -134,6 +135,7 @@ def trend_line(row: TrendRow) -> str:
             "defects": row.sums.k,
             "pending": row.sums.pending,
             "not_sampled": row.not_sampled,
+            "not_asked": row.sums.not_asked,
             "unscored": dict(sorted(row.unscored.items())),
             "defect_rate": rate.value if rate else None,
             "lower": rate.lower if rate else None,

@@ -75,6 +75,8 @@ class Job:
     """How often judging it failed while its endpoint answered others."""
     not_before: datetime | None = None
     leased_until: datetime | None = None
+    requested_at: datetime | None = None
+    """When somebody asked for it after its turn was decided about; None for those of the decision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,6 +312,8 @@ class Sampling:
     jobs: tuple[Job, ...] = ()
     unscored: tuple[Unscored, ...] = ()
     """Metrics whose needs the turn does not meet."""
+    asked: tuple[tuple[str, str], ...] = ()
+    """All metrics that were decided about, drawn or not, each with its rubric id; () when nobody says."""
     proxy: float | None = None
     """The cheap score in [0, 1] of every turn, 1 for fully covered by its documents; None when it does not apply."""
     proxy_version: str = ""

@@ -36,6 +36,8 @@ class Sums:
     sampled: int = 0
     """Turns for which this metric was sampled (scored + failed + pending)."""
     pending: int = 0
+    not_asked: int = 0
+    """Turns that were decided about when this metric was not measured."""
     n: int = 0
     """Scored turns."""
     k: int = 0

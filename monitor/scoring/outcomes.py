@@ -182,7 +182,7 @@ class Outcomes:
         """Return the outcome of a job that is not worth judging any more; None when it is."""
         if turn is None or turn.content_hash() != job.content_hash:
             return self.unscored(job, Reason.EXPIRED, detail="the turn's text is gone")
-        if turn.started_at < self._clock() - self._settings.max_job_age:
+        if (job.requested_at or turn.started_at) < self._clock() - self._settings.max_job_age:
             return self.unscored(job, Reason.EXPIRED, detail=f"the turn is older than {self._settings.max_job_age}")
         return None
 

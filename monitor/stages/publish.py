@@ -18,7 +18,7 @@ GAUGES: Mapping[str, str] = {
     "defect_ratio_lower": "Lower 95 % limit of the defect ratio",
     "defect_ratio_upper": "Upper 95 % limit of the defect ratio",
     "window_turns": "Turns of the last closed hour or 24 hours by what came of them: scored, pending, not_sampled, "
-    "or the reason why there is no score; they add up to all turns",
+    "not_asked, or the reason why there is no score; they add up to all turns",
     "window_cost_usd": "What judging the turns of the last closed hour or 24 hours cost, in US dollars",
     "release_turns": "Turns of the last closed hour or 24 hours by release",
     "alert_firing": "1 while a regression of the series is firing, else 0",
@@ -110,8 +110,9 @@ def _outcomes(sums: Sums, rows: Iterable[Rollup]) -> dict[str, int]:
     for row in rows:
         for reason, turns in row.unscored.items():
             unscored[reason] = unscored.get(reason, 0) + turns
-    rest = sums.turns - sums.n - sums.pending - sum(unscored.values())
-    return {"scored": sums.n, "pending": sums.pending, "not_sampled": rest, **unscored}
+    rest = sums.turns - sums.n - sums.pending - sums.not_asked - sum(unscored.values())
+    parts = {"scored": sums.n, "pending": sums.pending, "not_sampled": rest, **unscored}
+    return parts | {"not_asked": sums.not_asked} if sums.not_asked else parts
 
 
 def _by_release(rows: Iterable[Rollup], window: str) -> list[Gauge]:

@@ -1,12 +1,16 @@
 """Turns become jobs: which turns are judged is a function of their trace ids, and with what probability is recorded.
 
+What is asked about stored turns later, by a metric that was added, is drawn in the same way.
+
 A need that a turn does not meet is recorded for every turn, sampled or not: coverage is a count and no estimate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from typing import Protocol
 
 from monitor.judging.needs import unmet
@@ -77,7 +81,37 @@ def decide(
         content_hash=content_hash,
         jobs=tuple(jobs),
         unscored=tuple(unscored),
+        asked=tuple((rubric.metric, rubric.rubric_id) for rubric in rubrics),
         proxy=proxy.score(turn) if proxy else None,
         proxy_version=proxy.version if proxy else "",
         decided_at=now,
+    )
+
+
+def missing(
+    store: SampledStore,
+    settings: SampleSettings,
+    rubrics: Sequence[Rubric],
+    *,
+    app: str | None,
+    since: datetime,
+    now: datetime,
+) -> Iterator[tuple[Turn, Sampling]]:
+    """Yield the turns begun since then, each with what is to be asked about it by these rubrics; nothing is written.
+
+    Left out are jobs that wait already, and those that have an outcome which asking again would not better.
+    """
+    turns = store.turns(app=app, since=since)
+    while batch := tuple(islice(turns, settings.batch)):
+        samplings = [decide(turn, rubrics, settings=settings, proxy=None, now=now) for turn in batch]
+        known = store.asked_already([job for sampling in samplings for job in sampling.jobs])
+        for turn, sampling in zip(batch, samplings, strict=True):
+            jobs = tuple(replace(job, requested_at=now) for job in sampling.jobs if job not in known)
+            yield turn, replace(sampling, jobs=jobs)
+
+
+def queue(store: SampledStore, settings: SampleSettings, samplings: Sequence[Sampling]) -> int:
+    """Write what `missing` found, a batch a transaction, and return how many jobs are new; it may be repeated."""
+    return sum(
+        store.request(samplings[start : start + settings.batch]) for start in range(0, len(samplings), settings.batch)
     )

@@ -11,15 +11,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, case, delete, func, null, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    null,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
-from monitor.model.judgements import Job, Outcome, Sampling, Unscored, Verdict
-from monitor.store import changed_windows
+from monitor.model.judgements import Job, Outcome, Reason, Sampling, Unscored, Verdict
+from monitor.store import asked_metrics, changed_windows
 from monitor.store.columns import label
 from monitor.store.outcome_rows import exchange_row, job_from, job_row, outcome_from, outcome_row
 from monitor.store.statements import batches, insert
 from monitor.store.tables import exchanges, jobs, outcomes, turns
 
+_WORTH_ASKING_AGAIN = (Reason.EXPIRED, Reason.BUDGET, Reason.UNAVAILABLE)
+"""Nobody was asked, so asking now may give a verdict."""
 _KEY = ("turn_id", "metric", "rubric_id")
 _EXCHANGE = [c for c in exchanges.c if c.name not in outcomes.c]
 _WITH_EXCHANGE = select(outcomes, *_EXCHANGE).join(
@@ -33,6 +49,7 @@ class _LockedTurn:
 
     content_hash: str
     decided: bool
+    asked: str
     app: str
     environment: str
     started_at: datetime
@@ -48,10 +65,18 @@ def record(connection: Connection, samplings: Sequence[Sampling], *, length: tim
             undecided.setdefault(sampling.turn_id, sampling)
     if not undecided:
         return
+    lists = {s.turn_id: asked_metrics.labelled(s.asked) for s in undecided.values()}
+    names = asked_metrics.keep(connection, lists.values())
     connection.execute(
         update(turns).where(turns.c.turn_id == bindparam("decided")),
         [
-            {"decided": s.turn_id, "decided_at": s.decided_at, "proxy": s.proxy, "proxy_version": s.proxy_version}
+            {
+                "decided": s.turn_id,
+                "decided_at": s.decided_at,
+                "asked": names[lists[s.turn_id]],
+                "proxy": s.proxy,
+                "proxy_version": s.proxy_version,
+            }
             for s in undecided.values()
         ],
     )
@@ -62,6 +87,36 @@ def record(connection: Connection, samplings: Sequence[Sampling], *, length: tim
         rows = [job_row(job, created_at=at) for job, at in waiting]
         connection.execute(insert(connection, jobs).on_conflict_do_nothing(), rows)
     _mark(connection, [locked[i] for i in undecided], length=length)
+
+
+def request(connection: Connection, samplings: Sequence[Sampling], *, length: timedelta) -> int:
+    """Add jobs to turns that are decided about, and return how many are new; see `JobStore.request`."""
+    locked = _lock_turns(connection, [s.turn_id for s in samplings])
+    current = [
+        s for s in samplings if (turn := locked.get(s.turn_id)) and turn.decided and turn.content_hash == s.content_hash
+    ]
+    _ask_about_more(connection, [(locked[s.turn_id].asked, s) for s in current])
+    wanted = {_key(job): (job, s.decided_at) for s in current for job in s.jobs}
+    for part in batches(sorted(wanted)):
+        unasked = outcomes.c.reason.in_(_WORTH_ASKING_AGAIN)
+        connection.execute(delete(outcomes).where(tuple_(*(outcomes.c[name] for name in _KEY)).in_(part), unasked))
+    known = _keys_of(connection, outcomes, tuple(wanted))
+    rows = [job_row(job, created_at=at) for key, (job, at) in sorted(wanted.items()) if key not in known]
+    new = 0
+    if rows:
+        statement = insert(connection, jobs).on_conflict_do_nothing().returning(jobs.c.turn_id)
+        new = len(connection.execute(statement, rows).all())
+    _write(connection, {_key(u.job): u for s in current for u in s.unscored}, sampled=False)
+    _mark(connection, [locked[s.turn_id] for s in current], length=length)
+    return new
+
+
+def asked_already(connection: Connection, wanted: Sequence[Job]) -> frozenset[Job]:
+    """Return the jobs that wait, or have an outcome that stays; see `JobStore.asked_already`."""
+    keys = [_key(job) for job in wanted]
+    stays = or_(outcomes.c.reason.is_(None), outcomes.c.reason.not_in(_WORTH_ASKING_AGAIN))
+    known = _keys_of(connection, jobs, keys) | _keys_of(connection, outcomes, keys, stays)
+    return frozenset(job for job, key in zip(wanted, keys, strict=True) if key in known)
 
 
 def claim(
@@ -183,7 +238,7 @@ def orphans(
         .where(
             jobs.c.rubric_id.not_in([label(rubric_id) for rubric_id in rubric_ids]),
             jobs.c.claimable_at <= now,
-            turns.c.started_at < started_before,
+            func.coalesce(jobs.c.requested_at, turns.c.started_at) < started_before,
         )
         .order_by(jobs.c.turn_id, jobs.c.metric, jobs.c.rubric_id)
         .limit(limit)
@@ -245,6 +300,30 @@ def verdicts_on_equal_content(connection: Connection, wanted: Sequence[Job]) -> 
     return {job: verdicts[key] for job, key in keys if key in verdicts}
 
 
+def _ask_about_more(connection: Connection, decided: Sequence[tuple[str, Sampling]]) -> None:
+    """Add what samplings ask to the lists of their turns, named first; a turn of which nobody knows keeps that."""
+    lists = asked_metrics.of_names(connection, {name for name, _ in decided})
+    longer = {s.turn_id: lists[name] | asked_metrics.labelled(s.asked) for name, s in decided if name}
+    names = asked_metrics.keep(connection, longer.values())
+    rows = [{"decided": turn_id, "list": names[asked]} for turn_id, asked in sorted(longer.items())]
+    if rows:
+        statement = update(turns).where(turns.c.turn_id == bindparam("decided")).values(asked=bindparam("list"))
+        connection.execute(statement, rows)
+
+
+def _keys_of(
+    connection: Connection, table: Table, keys: Sequence[tuple[str, str, str]], *where: ColumnElement[bool]
+) -> frozenset[tuple[str, str, str]]:
+    """Return those of the keys that have a row in `jobs` or `outcomes`."""
+    columns = [table.c[name] for name in _KEY]
+    rows = [
+        row
+        for part in batches(keys)
+        for row in connection.execute(select(*columns).where(tuple_(*columns).in_(part), *where))
+    ]
+    return frozenset((turn_id, metric, rubric_id) for turn_id, metric, rubric_id in rows)
+
+
 def _lock_free_turns(connection: Connection, turn_ids: Sequence[str], limit: int) -> tuple[str, ...]:
     """Lock up to `limit` of the turns that nobody else has locked, the first ones first, and return them."""
     if not turn_ids:
@@ -270,7 +349,7 @@ def _horizon(connection: Connection, now: datetime, limit: int, rubric_ids: Sequ
 
 def _lock_turns(connection: Connection, turn_ids: Iterable[str]) -> dict[str, _LockedTurn]:
     locked: dict[str, _LockedTurn] = {}
-    columns = (turns.c.turn_id, turns.c.content_hash, turns.c.decided_at)
+    columns = (turns.c.turn_id, turns.c.content_hash, turns.c.decided_at, turns.c.asked)
     window = (turns.c.app, turns.c.environment, turns.c.started_at)
     for part in batches(sorted(set(turn_ids))):
         statement = select(*columns, *window).where(turns.c.turn_id.in_(part)).order_by(turns.c.turn_id)
@@ -278,6 +357,7 @@ def _lock_turns(connection: Connection, turn_ids: Iterable[str]) -> dict[str, _L
             locked[row.turn_id] = _LockedTurn(
                 content_hash=row.content_hash,
                 decided=row.decided_at is not None,
+                asked=row.asked,
                 app=row.app,
                 environment=row.environment,
                 started_at=row.started_at,

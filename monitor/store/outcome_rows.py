@@ -33,6 +33,7 @@ def job_row(job: Job, *, created_at: datetime) -> dict[str, Cell]:
         "not_before": job.not_before,
         "leased_until": None,
         "claimable_at": job.not_before or created_at,
+        "requested_at": job.requested_at,
     }
 
 
@@ -49,6 +50,7 @@ def job_from(row: Stored) -> Job:
         failures=row.failures,
         not_before=row.not_before,
         leased_until=row.leased_until,
+        requested_at=row.requested_at,
     )
 
 

@@ -17,6 +17,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Row, and_, case, c
 
 from monitor.model.judgements import Rubric
 from monitor.model.trends import Rollup, Series, Sums
+from monitor.store.asked_metrics import Asked, of_names
 from monitor.store.columns import label
 from monitor.store.series import rollup_row
 from monitor.store.statements import insert
@@ -73,6 +74,7 @@ def compute(
 ) -> tuple[Rollup, ...]:
     """Return the window's rollups: every release that has turns, by every rubric that is given or was used."""
     traffic = _traffic(connection, window, length)
+    decided = _decided(connection, window, length)
     judged = _judged(connection, window, length)
     for key, waiting in _pending(connection, window, length).items():
         judged[key].sums += Sums(sampled=waiting, pending=waiting)
@@ -94,7 +96,7 @@ def compute(
                     release=release,
                     start=window.start,
                     length=length,
-                    sums=of_release + cell.sums,
+                    sums=of_release + cell.sums + Sums(not_asked=_not_asked(decided, release, (metric, rubric_id))),
                     unscored=dict(cell.unscored),
                     histogram=dict(cell.histogram),
                     weighted_histogram=dict(cell.weighted_histogram),
@@ -155,6 +157,24 @@ def _traffic(connection: Connection, window: Window, length: timedelta) -> dict[
         release: Sums(turns=count, proxied=proxied, f=total or 0.0, f2=squares or 0.0)
         for release, count, proxied, total, squares in rows
     }
+
+
+def _decided(connection: Connection, window: Window, length: timedelta) -> dict[str, list[tuple[Asked, int]]]:
+    """Return by release the lists of metrics that turns were decided about, each with the number of turns."""
+    rows = connection.execute(
+        select(turns.c.release, turns.c.asked, func.count())
+        .where(_inside(window, length), turns.c.asked != "")
+        .group_by(turns.c.release, turns.c.asked)
+    ).all()
+    lists = of_names(connection, {asked for _, asked, _ in rows})
+    decided: defaultdict[str, list[tuple[Asked, int]]] = defaultdict(list)
+    for release, asked, count in rows:
+        decided[release].append((lists[asked], count))
+    return decided
+
+
+def _not_asked(decided: Mapping[str, Sequence[tuple[Asked, int]]], release: str, rubric: tuple[str, str]) -> int:
+    return sum(count for asked, count in decided.get(release, ()) if rubric not in asked)
 
 
 def _pending(connection: Connection, window: Window, length: timedelta) -> dict[_Cell, int]:

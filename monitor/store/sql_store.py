@@ -161,6 +161,16 @@ class SqlStore:
         with self._database.writing("recording samplings") as connection:
             job_rows.record(connection, samplings, length=self._window)
 
+    def asked_already(self, jobs: Sequence[Job]) -> frozenset[Job]:
+        """As `JobStore.asked_already`."""
+        with self._database.reading("looking for jobs") as connection:
+            return job_rows.asked_already(connection, jobs)
+
+    def request(self, samplings: Sequence[Sampling]) -> int:
+        """As `JobStore.request`."""
+        with self._database.writing("requesting jobs") as connection:
+            return job_rows.request(connection, samplings, length=self._window)
+
     def claim(
         self,
         *,

@@ -25,7 +25,7 @@ from sqlalchemy import (
 
 from monitor.store.columns import CleanText, Count, Duration, Instant, Label, Number, Position
 
-REVISION = "0010"
+REVISION = "0011"
 """The schema that this version of the program reads and writes."""
 
 metadata = MetaData(
@@ -107,6 +107,8 @@ turns = Table(
     Column("flags", CleanText, nullable=False),
     Column("content_hash", Text, nullable=False),
     Column("decided_at", Instant),
+    # Names a list in `asked_metrics`; "" while nothing is decided, and where it was before there were lists.
+    Column("asked", Text, nullable=False, server_default=""),
     Column("proxy", Number),
     Column("proxy_version", CleanText, nullable=False),
     PrimaryKeyConstraint("turn_id"),
@@ -148,11 +150,21 @@ jobs = Table(
     Column("leased_until", Instant),
     # The later of the two and of `created_at`: one index serves the claim, whatever made the job wait.
     Column("claimable_at", Instant, nullable=False),
+    Column("requested_at", Instant),
     PrimaryKeyConstraint("turn_id", "metric", "rubric_id"),
 )
 Index(None, jobs.c.claimable_at)
 Index(None, jobs.c.rubric_id, jobs.c.claimable_at)
 Index(None, jobs.c.created_at)
+
+asked_metrics = Table(
+    "asked_metrics",
+    metadata,
+    Column("asked", Text, nullable=False),
+    Column("metric", Label, nullable=False),
+    Column("rubric_id", Label, nullable=False),
+    PrimaryKeyConstraint("asked", "metric", "rubric_id"),
+)
 
 outcomes = Table(
     "outcomes",
@@ -247,23 +259,12 @@ rollups = Table(
     Column("turns", BigInteger, nullable=False),
     Column("sampled", BigInteger, nullable=False),
     Column("pending", BigInteger, nullable=False),
+    Column("not_asked", BigInteger, nullable=False, server_default="0"),
     Column("n", BigInteger, nullable=False),
     Column("k", BigInteger, nullable=False),
-    Column("sw", Number, nullable=False),
-    Column("sw2", Number, nullable=False),
-    Column("swx", Number, nullable=False),
-    Column("sw2x", Number, nullable=False),
-    Column("sws", Number, nullable=False),
-    Column("sws2", Number, nullable=False),
+    *(Column(name, Number, nullable=False) for name in ("sw", "sw2", "swx", "sw2x", "sws", "sws2")),
     Column("proxied", BigInteger, nullable=False),
-    Column("f", Number, nullable=False),
-    Column("f2", Number, nullable=False),
-    Column("swf", Number, nullable=False),
-    Column("swf2", Number, nullable=False),
-    Column("swxf", Number, nullable=False),
-    Column("sw2f", Number, nullable=False),
-    Column("sw2f2", Number, nullable=False),
-    Column("sw2xf", Number, nullable=False),
+    *(Column(name, Number, nullable=False) for name in ("f", "f2", "swf", "swf2", "swxf", "sw2f", "sw2f2", "sw2xf")),
     Column("input_tokens", BigInteger, nullable=False),
     Column("output_tokens", BigInteger, nullable=False),
     Column("cost_usd", Number, nullable=False),

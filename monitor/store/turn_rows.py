@@ -55,6 +55,7 @@ def turn_row(turn: Turn) -> dict[str, Cell]:
         "flags": json_text(sorted(turn.flags)),
         "content_hash": turn.content_hash(),
         "decided_at": None,
+        "asked": "",
         "proxy": None,
         "proxy_version": "",
     }

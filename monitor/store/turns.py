@@ -205,6 +205,7 @@ def _write(connection: Connection, written: Sequence[Turn]) -> None:
     same = turns.c.content_hash == new.content_hash
     values: dict[str, ColumnElement[object]] = {c.name: new[c.name] for c in turns.c}
     values["decided_at"] = case((same, turns.c.decided_at))
+    values["asked"] = case((same, turns.c.asked), else_="")
     values["proxy"] = case((same, turns.c.proxy))
     values["proxy_version"] = case((same, turns.c.proxy_version), else_="")
     ordered = sorted(written, key=lambda t: t.turn_id)

@@ -33,7 +33,7 @@ TURN = (
 CITATION = ("id", "title", "content", "score", "score_kind", "source", "rank", "used")
 TREND = (
     "app", "environment", "metric", "rubric_id", "start", "end", "turns", "scored", "defects", "pending",
-    "not_sampled", "unscored", "defect_rate", "lower", "upper", "confidence", "bounds", "mean_score",
+    "not_sampled", "not_asked", "unscored", "defect_rate", "lower", "upper", "confidence", "bounds", "mean_score",
     "input_tokens", "output_tokens", "cost_usd",
 )  # fmt: skip
 ALERT = (

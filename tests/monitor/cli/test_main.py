@@ -14,7 +14,10 @@ import pytest
 
 from monitor.cli import main as cli
 
-VERBS = ("run", "check", "migrate", "replay", "reassemble", "turns", "trends", "alerts", "channels", "explain", "demo")
+VERBS = (
+    "run", "check", "migrate", "replay", "reassemble", "score",
+    "turns", "trends", "alerts", "channels", "explain", "demo",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from monitor.ports import Clock, Metric
 from monitor.scoring.outcomes import CACHED
 from monitor.settings.tree import BudgetSettings, SampleSettings, ScoreSettings, SecondOpinionSettings
 from monitor.stages import sample
+from monitor.stages.sample import missing, queue
 from monitor.stages.score import COUNTERS, Scorer
 from monitor.store.sql_store import SqlStore, open_store
 
@@ -676,6 +677,19 @@ async def test_rubric_that_nobody_knows(bench: Bench) -> None:
     assert "it waited too long for a process that knows its rubric" == outcome.detail
     assert 0 == bench.store.backlog().jobs
     assert 600 == next(total.value for total in scorer.counters() if total.name == "jobs_finished_total")
+
+
+async def test_a_job_that_was_asked_for_later(bench: Bench) -> None:
+    """A turn of any age is judged when somebody asks for it; the job grows old from then on."""
+    bench.keep(judged_turn(), metrics=[GROUNDEDNESS])
+    bench.now += 2 * QUICK.max_job_age
+    bench.server.answer = lambda _: json.dumps({"reason": "it answers", "score": 5})
+    rubrics = [RELEVANCE.rubric]
+    wanted = missing(bench.store, SampleSettings(), rubrics, app=None, since=NOW - timedelta(days=1), now=bench.now)
+    assert 1 == queue(bench.store, SampleSettings(), [sampling for _, sampling in wanted])
+    await bench.drain()
+    verdicts = [outcome for outcome in bench.store.outcomes("turn-1") if isinstance(outcome, Verdict)]
+    assert ["relevance"] == [verdict.job.metric for verdict in verdicts]
 
 
 async def test_content_that_changed_while_judging(bench: Bench) -> None:
