@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import http.server
 import json
-import os
 import re
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+from code_under_test import clean_environment
 from deadline import wait_until
 from guard import Guard
 
@@ -42,11 +42,11 @@ class Done:
 
 
 class Command:
-    """`rag-monitor` in a folder of its own, with an environment that holds nothing of the test's."""
+    """`rag-monitor` in a folder of its own, with an environment that holds nothing of the test's but its code."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.environment = {"PATH": f"{COMMAND.parent}:{os.defpath}", "HOME": str(folder), "LC_ALL": "C.UTF-8"}
+        self.environment = clean_environment(folder)
 
     def start(self, *arguments: str | Path, **environment: str) -> subprocess.Popen[str]:
         """The running process."""

@@ -6,7 +6,6 @@ A block of commands runs unless `<!-- not run: reason -->` stands above it, a bl
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from code_under_test import clean_environment
 
 from monitor import plugins
 from monitor.settings import tree as settings
@@ -110,7 +110,7 @@ def run(block: Block, command: str, folder: Path) -> None:
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],
         cwd=folder,
-        env={"PATH": f"{Path(sys.executable).parent}:{os.defpath}", "HOME": str(folder), "LC_ALL": "C.UTF-8"},
+        env=clean_environment(folder),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",

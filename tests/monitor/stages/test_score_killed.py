@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from code_under_test import CODE_UNDER_TEST
 from deadline import wait_until
 from judge_server import JudgeServer, Step, completion, kind
 from judged_turn import ASKED_AT, judged_turn
@@ -59,10 +60,8 @@ def url(tmp_path: Path) -> str:
 
 
 def _start(url: str, server: JudgeServer, hours: int, budget: str = "-") -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parent)}
-    return subprocess.Popen(
-        [sys.executable, str(SCRIPT), url, server.url, str(hours), budget], env=environment, stderr=subprocess.PIPE
-    )
+    command = [sys.executable, SCRIPT, url, server.url, str(hours), budget]
+    return subprocess.Popen(command, env=os.environ | CODE_UNDER_TEST, stderr=subprocess.PIPE)
 
 
 def _kill_some(url: str, server: JudgeServer, *, budget: str = "-") -> None:
