@@ -12,9 +12,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from incident import alert_about, rise
 
 from monitor.errors import StoreUnavailable
-from monitor.model.trends import NEVER, Alert, AlertState, Notification, Regression, Series, Undelivered
+from monitor.model.trends import NEVER, Alert, AlertState, Notification, Series, Undelivered
 from monitor.store.sql_store import open_store
 from monitor.stores import Store
 
@@ -28,33 +29,16 @@ SERIES = Series(app="shop", environment="production", slice="", metric="grounded
 @pytest.fixture
 def alert(make: Make) -> Alert:
     """A firing alert with something in every field."""
-    regression = Regression(
+    regression = rise(
         series=SERIES,
-        rule="continuous",
         began_at=make.now - 60 * MINUTE,
         detected_at=make.now,
         recovered_at=make.now + 90 * MINUTE,
-        rate=0.2,
-        rate_lower=0.1,
-        rate_upper=0.3,
-        baseline_rate=0.05,
-        null_rate=0.055,
-        evidence_log10=4.2,
-        threshold_log10=3.1,
         release="1.1",
         promise="At most one false alarm a month.",
         judge_change="The judge changed 1 Mar 2026 04:00 UTC: m became n.",
     )
-    return Alert(
-        alert_id="a1",
-        fingerprint="f1",
-        state=AlertState.FIRING,
-        regression=regression,
-        pending_at=make.now,
-        firing_at=make.now + MINUTE,
-        resolved_at=make.now + 99 * MINUTE,
-        annotated=True,
-    )
+    return alert_about(regression, firing_at=make.now + MINUTE, resolved_at=make.now + 99 * MINUTE, annotated=True)
 
 
 def unsent(alert: Alert, channel: str = "slack", transition: AlertState = AlertState.FIRING) -> Notification:

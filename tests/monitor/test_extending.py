@@ -7,6 +7,7 @@ import importlib
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self, cast
@@ -14,39 +15,20 @@ from typing import Self, cast
 import extending_page
 import pytest
 from deadline import wait_until
+from incident import SHOP, alert_about, rise
 
 from monitor import plugins
 from monitor.errors import Permanent, Retryable
 from monitor.judging import prompt_metric
 from monitor.judging.coded.registry import coded
 from monitor.model.spans import Fragment
-from monitor.model.trends import Alert, AlertState, Regression, Series
 from monitor.ports import Channel, Collector, Dialect, TurnScorer
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PAGE = extending_page.PAGE.read_text(encoding="utf-8")
 HANGS_UP = b""
-ALERT = Alert(
-    alert_id="a1",
-    fingerprint="f1",
-    state=AlertState.FIRING,
-    regression=Regression(
-        series=Series(app="shop", environment="", slice="", metric="answer_length", rubric_id="r"),
-        rule="continuous",
-        began_at=NOW,
-        detected_at=NOW,
-        recovered_at=None,
-        rate=0.25,
-        rate_lower=0.2,
-        rate_upper=0.4,
-        baseline_rate=0.1,
-        null_rate=0.11,
-        evidence_log10=3.0,
-        threshold_log10=2.0,
-    ),
-    pending_at=NOW,
-)
+ALERT = alert_about(rise(series=replace(SHOP, metric="answer_length"), rate=0.25))
 
 
 @pytest.fixture

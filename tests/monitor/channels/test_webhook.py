@@ -10,26 +10,24 @@ from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
+from incident import BEGAN_AT, SHOP, alert_about, rise
 from json_schema import faults
 from webhook_receiver import SECRET, Receiver
 
 from monitor.channels.webhook import Config, build
 from monitor.errors import ConfigError, Permanent, Retryable
-from monitor.model.trends import Alert, AlertState, Regression, Series
+from monitor.model.trends import Alert, AlertState
 from monitor.plugins import load
 from monitor.settings.tree import plugin_config
 
-BEGAN = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
 SCHEMA = Path(__file__).parents[3] / "docs" / "alert.schema.json"
 
 
 def alert(state: AlertState = AlertState.FIRING, *, recovered_at: datetime | None = None) -> Alert:
     """Return an alert about a release."""
-    series = Series(app="shop-bot", environment="production", slice="", metric="groundedness_proxy", rubric_id="r1")
-    regression = Regression(
-        series=series,
+    regression = rise(
+        series=replace(SHOP, app="shop-bot", metric="groundedness_proxy"),
         rule="release",
-        began_at=BEGAN,
         detected_at=datetime(2026, 5, 4, 13, 15, tzinfo=UTC),
         recovered_at=recovered_at,
         rate=0.1234,
@@ -42,11 +40,9 @@ def alert(state: AlertState = AlertState.FIRING, *, recovered_at: datetime | Non
         release="1.5.0",
         promise="The promise.",
     )
-    return Alert(
-        alert_id="a1",
-        fingerprint="f1",
-        state=state,
-        regression=regression,
+    return alert_about(
+        regression,
+        state,
         pending_at=datetime(2026, 5, 4, 13, 20, tzinfo=UTC),
         firing_at=datetime(2026, 5, 4, 13, 25, tzinfo=UTC),
         resolved_at=recovered_at and recovered_at + timedelta(minutes=5),
@@ -110,7 +106,7 @@ async def test_a_firing_alert_is_posted_in_words_and_numbers(receiver: Receiver)
 
 async def test_a_resolved_alert_says_from_when_to_when(receiver: Receiver) -> None:
     """The second message has the same id, its own key and the end."""
-    await send(config(receiver.url), alert(AlertState.RESOLVED, recovered_at=BEGAN + timedelta(hours=9)))
+    await send(config(receiver.url), alert(AlertState.RESOLVED, recovered_at=BEGAN_AT + timedelta(hours=9)))
     ((_, headers, body),) = receiver.taken
     assert headers["Idempotency-Key"] == "a1:resolved"
     assert (body["state"], body["recovered_at"]) == ("resolved", "2026-05-04T19:00:00Z")
@@ -123,7 +119,7 @@ async def test_bodies_fit_the_published_schema(receiver: Receiver) -> None:
     """What is posted has every key of docs/alert.schema.json and no other; a wrong value would be seen."""
     schema = json.loads(SCHEMA.read_text())
     await send(config(receiver.url), alert())
-    await send(config(receiver.url), alert(AlertState.RESOLVED, recovered_at=BEGAN + timedelta(hours=9)))
+    await send(config(receiver.url), alert(AlertState.RESOLVED, recovered_at=BEGAN_AT + timedelta(hours=9)))
     for _, _, body in receiver.taken:
         assert faults(body, schema, schema) == []
         assert list(body) == list(schema["properties"])

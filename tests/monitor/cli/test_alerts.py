@@ -5,47 +5,30 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 from click.testing import CliRunner
+from incident import BEGAN_AT, alert_about, rise
 from json_schema import faults
 
 from monitor.cli.main import commands
-from monitor.model.trends import NEVER, Alert, AlertState, Notification, Regression, Series
+from monitor.model.trends import NEVER, Alert, AlertState, Notification
 from monitor.store.sql_store import open_store
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "alert.schema.json"
-BEGAN = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
 def alert(state: AlertState, *, hour: int) -> Alert:
     """Return an alert that began so many hours later, as it is stored in this state."""
-    series = Series(app="shop", environment="production", slice="", metric="groundedness", rubric_id="r1")
-    began, fired, over = BEGAN + hour * HOUR, state is not AlertState.PENDING, state is AlertState.RESOLVED
-    regression = Regression(
-        series=series,
-        rule="continuous",
-        began_at=began,
-        detected_at=began + 3 * HOUR,
-        recovered_at=began + 9 * HOUR if over else None,
-        rate=0.2,
-        rate_lower=0.15,
-        rate_upper=0.25,
-        baseline_rate=0.05,
-        null_rate=0.06,
-        evidence_log10=4.0,
-        threshold_log10=3.0,
-    )
-    return Alert(
+    began_at, over = BEGAN_AT + hour * HOUR, state is AlertState.RESOLVED
+    return alert_about(
+        rise(began_at=began_at, recovered_at=began_at + 9 * HOUR if over else None),
+        state,
         alert_id=state.value,
-        fingerprint="f1",
-        state=state,
-        regression=regression,
-        pending_at=began + 4 * HOUR,
-        firing_at=began + 5 * HOUR if fired else None,
-        resolved_at=began + 10 * HOUR if over else None,
+        firing_at=None if state is AlertState.PENDING else began_at + 5 * HOUR,
+        resolved_at=began_at + 10 * HOUR if over else None,
     )
 
 

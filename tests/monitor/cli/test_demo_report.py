@@ -5,12 +5,13 @@ from dataclasses import replace
 from datetime import timedelta
 from xml.etree import ElementTree as ET
 
+from incident import alert_about, rise
 from judged_turn import ASKED_AT, judged_turn
 
 from monitor.cli.demo_report import lines, page
 from monitor.cli.demonstration import Demonstration, JudgedTurn, Period, Scenario
 from monitor.model.judgements import Exchange, Finding, Job, Verdict
-from monitor.model.trends import Alert, AlertState, Regression, Rollup, Series, Sums
+from monitor.model.trends import Alert, Rollup, Series, Sums
 from monitor.statistics.rates import Rate
 
 START = ASKED_AT.replace(hour=0)
@@ -26,30 +27,15 @@ def rate(value: float) -> Rate:
 
 def alert() -> Alert:
     """A firing alert, six hours after the release."""
-    regression = Regression(
+    regression = rise(
         series=SERIES,
         rule="release",
         began_at=RELEASED + timedelta(hours=2),
         detected_at=RELEASED + timedelta(hours=6),
-        recovered_at=None,
-        rate=0.3,
-        rate_lower=0.25,
-        rate_upper=0.35,
-        baseline_rate=0.06,
-        null_rate=0.09,
-        evidence_log10=2.0,
-        threshold_log10=1.3,
         release="2.0.0",
         promise="A promise.",
     )
-    return Alert(
-        alert_id="a",
-        fingerprint="f",
-        state=AlertState.FIRING,
-        regression=regression,
-        pending_at=regression.detected_at,
-        firing_at=regression.detected_at,
-    )
+    return alert_about(regression)
 
 
 def worst(score: float | None) -> JudgedTurn:

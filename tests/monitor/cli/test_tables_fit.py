@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from incident import alert_about, rise
 from judged_turn import judged_turn
 from rich.table import Table
 
@@ -26,7 +27,7 @@ from monitor.judging.trials.canary import Result, Trial, canaries
 from monitor.judging.trials.cost_forecast import Forecast
 from monitor.judging.trials.labelled import Measured
 from monitor.model.judgements import Exchange, Finding, Job, SecondOpinionKind, Verdict
-from monitor.model.trends import Alert, AlertState, Regression, Series, Sums
+from monitor.model.trends import AlertState, Series, Sums
 from monitor.statistics.agreement import agreement
 
 APP = "customer-support-assistant-of-the-northern-region"
@@ -54,22 +55,8 @@ def _trends() -> Table:
 
 
 def _alerts() -> Table:
-    regression = Regression(
-        series=Series(app=APP, environment=ENVIRONMENT, slice="", metric=METRIC, rubric_id="r"),
-        rule="continuous",
-        began_at=AT,
-        detected_at=AT,
-        recovered_at=AT,
-        rate=0.25,
-        rate_lower=0.2,
-        rate_upper=0.31,
-        baseline_rate=0.05,
-        null_rate=0.07,
-        evidence_log10=5.0,
-        threshold_log10=4.0,
-    )
-    alert = Alert(alert_id="a", fingerprint="f", state=AlertState.RESOLVED, regression=regression, pending_at=AT)
-    return alert_table([alert])
+    series = Series(app=APP, environment=ENVIRONMENT, slice="", metric=METRIC, rubric_id="r")
+    return alert_table([alert_about(rise(series=series, recovered_at=AT), AlertState.RESOLVED)])
 
 
 def _second_opinions() -> Table:
@@ -119,7 +106,7 @@ def _parts() -> Table:
     [
         (_trends, (APP, ENVIRONMENT, METRIC, "2026-05-04 10:00", "not sampled", "1000000")),
         (lambda: turn_table([TURN]), (TURN.turn_id[:12], APP, "RateLimitError", "citations", "response")),
-        (_alerts, (APP, ENVIRONMENT, METRIC, "continuous", "resolved", "normal rate", "25.0% (20.0% to 31.0%)")),
+        (_alerts, (APP, ENVIRONMENT, METRIC, "continuous", "resolved", "normal rate", "20.0% (15.0% to 25.0%)")),
         (_second_opinions, (METRIC, MODEL, "another model answers", "shift of the score")),
         (_agreement, (f"source={APP}", METRIC, "passed rightly", "found are true")),
         (_forecast, (METRIC, "relevance", "output tokens", "$ per 1,000 turns")),

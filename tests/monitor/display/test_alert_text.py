@@ -8,31 +8,18 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from incident import alert_about, rise
 
 from monitor.display.alert_text import escaped, explanation, headline, instant, one_line, percent, subject
-from monitor.model.trends import Alert, AlertState, Regression, Series
+from monitor.model.trends import Alert, AlertState, Series
 
 BEGAN = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
 
 
 def alert(*, series: Series, recovered_at: datetime | None = None) -> Alert:
     """Return an alert in the state that its regression is in."""
-    regression = Regression(
-        series=series,
-        rule="continuous",
-        began_at=BEGAN,
-        detected_at=BEGAN + timedelta(hours=3),
-        recovered_at=recovered_at,
-        rate=0.2,
-        rate_lower=0.15,
-        rate_upper=0.26,
-        baseline_rate=0.004,
-        null_rate=0.01,
-        evidence_log10=4,
-        threshold_log10=3,
-    )
-    state = AlertState.FIRING if recovered_at is None else AlertState.RESOLVED
-    return Alert(alert_id="a", fingerprint="f", state=state, regression=regression, pending_at=BEGAN)
+    regression = rise(series=series, recovered_at=recovered_at, rate_upper=0.26, baseline_rate=0.004, null_rate=0.01)
+    return alert_about(regression, AlertState.FIRING if recovered_at is None else AlertState.RESOLVED)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from incident import SHOP, alert_about, rise
 from judged_turn import judged_turn
 from rich.console import Console
 from rich.table import Table
@@ -25,10 +26,9 @@ from monitor.display.tables import (
     turn_line,
     turn_table,
 )
-from monitor.model.trends import Alert, AlertState, Regression, Rollup, Series, Sums
+from monitor.model.trends import Alert, Rollup, Series, Sums
 from monitor.model.turns import Citation, Message
 
-SERIES = Series(app="shop", environment="production", slice="", metric="groundedness", rubric_id="r1")
 HOUR = timedelta(hours=1)
 THURSDAY = datetime(2026, 3, 5, tzinfo=UTC)
 
@@ -36,7 +36,7 @@ THURSDAY = datetime(2026, 3, 5, tzinfo=UTC)
 def rollup(
     start: datetime,
     *,
-    series: Series = SERIES,
+    series: Series = SHOP,
     release: str = "",
     unscored: Mapping[str, int] | None = None,
     **sums: int,
@@ -46,30 +46,9 @@ def rollup(
 
 
 def alert(**changed: object) -> Alert:
-    """A firing alert."""
-    regression = Regression(
-        series=SERIES,
-        rule="continuous",
-        began_at=THURSDAY,
-        detected_at=THURSDAY + HOUR,
-        recovered_at=None,
-        rate=0.25,
-        rate_lower=0.2,
-        rate_upper=0.31,
-        baseline_rate=0.05,
-        null_rate=0.07,
-        evidence_log10=5.0,
-        threshold_log10=4.0,
-    )
-    firing = Alert(
-        alert_id="a1",
-        fingerprint="f1",
-        state=AlertState.FIRING,
-        regression=regression,
-        pending_at=THURSDAY + HOUR,
-        firing_at=THURSDAY + HOUR,
-    )
-    return replace(firing, **changed)  # type: ignore[arg-type]
+    """A firing alert about a rise to 25 %, of which the regression has `changed`."""
+    regression = rise(began_at=THURSDAY, detected_at=THURSDAY + HOUR, rate=0.25, rate_lower=0.2, rate_upper=0.31)
+    return alert_about(replace(regression, null_rate=0.07, **changed))  # type: ignore[arg-type]
 
 
 def drawn(table: Table) -> str:
@@ -97,18 +76,18 @@ def test_windows_add_up_over_releases_and_hours() -> None:
 
 def test_slices_are_left_out() -> None:
     """A slice is a part of the whole app and is not counted twice."""
-    sliced = replace(SERIES, slice="language=de")
+    sliced = replace(SHOP, slice="language=de")
     (row,) = trend_rows([rollup(THURSDAY, turns=2), rollup(THURSDAY, series=sliced, turns=1)], by=HOUR)
     assert 2 == row.sums.turns
 
 
 def test_metrics_apps_and_rubrics_stay_apart() -> None:
     """Numbers of one series are never added to another's."""
-    others = [replace(SERIES, metric="relevance"), replace(SERIES, app="a"), replace(SERIES, rubric_id="r2")]
-    others.append(replace(SERIES, environment="staging"))
-    rows = trend_rows([rollup(THURSDAY, series=series, turns=1) for series in (SERIES, *others)], by=HOUR)
+    others = [replace(SHOP, metric="relevance"), replace(SHOP, app="a"), replace(SHOP, rubric_id="r2")]
+    others.append(replace(SHOP, environment="staging"))
+    rows = trend_rows([rollup(THURSDAY, series=series, turns=1) for series in (SHOP, *others)], by=HOUR)
     assert [1] * 5 == [row.sums.turns for row in rows]
-    assert sorted([SERIES, *others], key=lambda s: (s.app, s.environment, s.metric, s.rubric_id)) == [
+    assert sorted([SHOP, *others], key=lambda s: (s.app, s.environment, s.metric, s.rubric_id)) == [
         Series(app=r.app, environment=r.environment, slice="", metric=r.metric, rubric_id=r.rubric_id) for r in rows
     ]
 
@@ -196,7 +175,7 @@ def test_alert_line_and_table() -> None:
     assert "groundedness of shop (production)" in table
     assert "25.0% (20.0% to 31.0%)" in table
     assert "5.0%, up to 7.0%" in table
-    over = alert(regression=replace(alert().regression, recovered_at=THURSDAY + 30 * HOUR))
+    over = alert(recovered_at=THURSDAY + 30 * HOUR)
     assert "2026-03-06 06:00" in drawn(alert_table([over]))
 
 
@@ -205,8 +184,7 @@ def test_text_is_no_markup() -> None:
     turn = replace(judged_turn("[/b] [red]x", query="[bold]"), app="[/]", flags=frozenset({"[x]"}))
     table = drawn(turn_table([turn]))
     assert all(text in table for text in ("[/b] [red]x", "[bold]", "[/]", "[x]"))
-    named = replace(alert().regression, series=replace(SERIES, app="[/red]"))
-    assert "[/red]" in drawn(alert_table([alert(regression=named)]))
+    assert "[/red]" in drawn(alert_table([alert(series=replace(SHOP, app="[/red]"))]))
 
 
 def test_terminals_obey_nothing() -> None:
@@ -221,9 +199,9 @@ def test_terminals_obey_nothing() -> None:
 def test_one_app_spoils_no_table(app: str) -> None:
     """Tables keep their width and a row a line, whatever an app calls itself; JSON lines have the name as it is."""
     turn = replace(judged_turn("fine"), app=app, environment=app, error=app)
-    series = replace(SERIES, app=app, environment=app, slice=f"language={app}")
+    series = replace(SHOP, app=app, environment=app, slice=f"language={app}")
     (row,) = trend_rows([rollup(THURSDAY, series=replace(series, slice=""), turns=1)], by=HOUR)
-    named = alert(regression=replace(alert().regression, series=series))
+    named = alert(series=series)
     tables = {
         turn_table([turn]): turn_line(turn),
         trend_table([row]): trend_line(row),

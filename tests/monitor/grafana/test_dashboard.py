@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from incident import alert_about, rise
 from json_schema import faults
 from sqlalchemy import insert
 
@@ -18,7 +19,7 @@ from monitor.assets import asset_dir
 from monitor.errors import ConfigError
 from monitor.grafana.dashboard import DataSource, bind, load, revision, tags
 from monitor.model.judgements import Job, JudgeVersion, SecondOpinion, SecondOpinionKind
-from monitor.model.trends import Alert, AlertState, Regression, Rollup, Series, Sums
+from monitor.model.trends import Rollup, Series, Sums
 from monitor.stages.publish import GAUGES, SPANS
 from monitor.stages.score import COUNTERS
 from monitor.statistics.rates import wilson_rate
@@ -159,14 +160,8 @@ def connection(postgres_url: str) -> Iterator[psycopg.Connection[tuple[Any, ...]
     """A connection to a database with 48 hours of rollups and one alert."""
     open_store(postgres_url).close()
     database = Database(postgres_url, patience=timedelta(seconds=10))
-    regression = Regression(
-        series=SERIES, rule="release", began_at=START + 3 * HOUR, detected_at=START + 5 * HOUR, recovered_at=None,
-        rate=0.2, rate_lower=0.1, rate_upper=0.3, baseline_rate=0.05, null_rate=0.06,
-        evidence_log10=4, threshold_log10=3,
-    )  # fmt: skip
-    alert = Alert(
-        alert_id="a", fingerprint="f", state=AlertState.FIRING, regression=regression, pending_at=START, firing_at=START
-    )
+    regression = rise(series=SERIES, rule="release", began_at=START + 3 * HOUR, detected_at=START + 5 * HOUR)
+    alert = alert_about(regression, pending_at=START, firing_at=START)
     with database.writing("filling the database") as writing:
         writing.execute(insert(rollups), [rollup_row(row) for row in rows(48)])
         save(writing, [alert])

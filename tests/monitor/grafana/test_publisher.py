@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,11 +16,12 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from incident import SHOP, alert_about, rise
 
 from monitor.errors import ConfigError, Paused, Permanent, Retryable
 from monitor.grafana.dashboard import RATE_PANEL, UID
 from monitor.grafana.publisher import GrafanaPublisher
-from monitor.model.trends import Alert, AlertState, Regression, Series
+from monitor.model.trends import Alert, AlertState
 from monitor.settings.tree import GrafanaSettings
 
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
@@ -176,22 +178,8 @@ def settings(url: str | None, **changes: object) -> GrafanaSettings:
 
 def alert(state: AlertState = AlertState.FIRING, *, recovered_at: datetime | None = None) -> Alert:
     """Return an alert about a rise at 10:00."""
-    series = Series(app="shop-bot", environment="production", slice="", metric="groundedness", rubric_id="r1")
-    regression = Regression(
-        series=series,
-        rule="continuous",
-        began_at=datetime(2026, 5, 4, 10, 0, tzinfo=UTC),
-        detected_at=datetime(2026, 5, 4, 13, 15, tzinfo=UTC),
-        recovered_at=recovered_at,
-        rate=0.123,
-        rate_lower=0.1,
-        rate_upper=0.15,
-        baseline_rate=0.04,
-        null_rate=0.05,
-        evidence_log10=4.0,
-        threshold_log10=3.2,
-    )
-    return Alert(alert_id="a" * 32, fingerprint="f" * 32, state=state, regression=regression, pending_at=NOW)
+    regression = rise(series=replace(SHOP, app="shop-bot"), recovered_at=recovered_at, rate=0.123)
+    return alert_about(regression, state, alert_id="a" * 32)
 
 
 async def pushed(publisher: GrafanaPublisher, *, times: int = 1) -> None:

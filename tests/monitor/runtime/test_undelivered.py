@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from incident import alert_about, rise
 from webhook_receiver import Receiver
 
-from monitor.model.trends import Alert, AlertState, Regression, Series
+from monitor.model.trends import Alert, AlertState
 from monitor.runtime.build import build_channels, open_parts
 from monitor.runtime.channel_digests import channel_digests
 from monitor.runtime.pipeline import Pipeline
@@ -24,21 +25,7 @@ SAMPLE = re.compile(r"^rag_monitor_(notifications_\w+|problem)(?:\{(.*)\})? (\S+
 
 def pending() -> Alert:
     """Return an alert as detection leaves it."""
-    regression = Regression(
-        series=Series(app="bot", environment="", slice="", metric="groundedness", rubric_id="r1"),
-        rule="continuous",
-        began_at=NOW - timedelta(hours=4),
-        detected_at=NOW,
-        recovered_at=None,
-        rate=0.2,
-        rate_lower=0.15,
-        rate_upper=0.25,
-        baseline_rate=0.05,
-        null_rate=0.06,
-        evidence_log10=4.0,
-        threshold_log10=3.0,
-    )
-    return Alert(alert_id="a1", fingerprint="f1", state=AlertState.PENDING, regression=regression, pending_at=NOW)
+    return alert_about(rise(detected_at=NOW), AlertState.PENDING)
 
 
 async def monitored(

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from incident import alert_about, rise
 
 from monitor.errors import Permanent, Retryable, StoreUnavailable
-from monitor.model.trends import NEVER, Alert, AlertState, Notification, Regression, Series
+from monitor.model.trends import NEVER, Alert, AlertState, Notification, Series
 from monitor.settings.tree import AlertSettings
 from monitor.stages import alert as stage
 from monitor.store.sql_store import SqlStore, open_store
@@ -44,21 +45,8 @@ class Phone:
 
 def pending(alert_id: str = "a1", *, recovered_at: datetime | None = None, at: datetime = NOW) -> Alert:
     """Return an alert as detection leaves it."""
-    regression = Regression(
-        series=SERIES,
-        rule="continuous",
-        began_at=at - timedelta(hours=4),
-        detected_at=at,
-        recovered_at=recovered_at,
-        rate=0.2,
-        rate_lower=0.15,
-        rate_upper=0.25,
-        baseline_rate=0.05,
-        null_rate=0.06,
-        evidence_log10=4.0,
-        threshold_log10=3.0,
-    )
-    return Alert(alert_id=alert_id, fingerprint="f1", state=AlertState.PENDING, regression=regression, pending_at=at)
+    regression = rise(series=SERIES, began_at=at - timedelta(hours=4), detected_at=at, recovered_at=recovered_at)
+    return alert_about(regression, AlertState.PENDING, alert_id=alert_id)
 
 
 def recovered(alert: Alert, at: datetime) -> Alert:

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from incident import alert_about, rise
 
 from monitor.errors import Paused, Permanent, Retryable
-from monitor.model.trends import Alert, AlertState, Regression, Rollup, Series, Sums
+from monitor.model.trends import Alert, AlertState, Rollup, Series, Sums
 from monitor.stages.publish import GAUGES, quality_gauges, tick
 from monitor.statistics.rates import wilson_rate
 from monitor.store.sql_store import SqlStore, open_store
@@ -33,21 +34,9 @@ def window(
 
 def alert(alert_id: str = "a1", state: AlertState = AlertState.FIRING, *, at: datetime = NOW) -> Alert:
     """Return an alert that has fired."""
-    regression = Regression(
-        series=SERIES,
-        rule="continuous",
-        began_at=at,
-        detected_at=at,
-        recovered_at=at if state is AlertState.RESOLVED else None,
-        rate=0.2,
-        rate_lower=0.1,
-        rate_upper=0.3,
-        baseline_rate=0.05,
-        null_rate=0.06,
-        evidence_log10=4,
-        threshold_log10=3,
-    )
-    return Alert(alert_id=alert_id, fingerprint="f", state=state, regression=regression, pending_at=at, firing_at=at)
+    recovered_at = at if state is AlertState.RESOLVED else None
+    regression = rise(series=SERIES, began_at=at, detected_at=at, recovered_at=recovered_at)
+    return alert_about(regression, state, alert_id=alert_id)
 
 
 def values(gauges: tuple[Gauge, ...], name: str, **labels: str) -> list[float]:
