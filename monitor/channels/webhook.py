@@ -29,7 +29,7 @@ from monitor.errors import ConfigError, Permanent, Retryable
 from monitor.model.trends import Alert
 from monitor.ports import Channel
 from monitor.retry import retry_after
-from monitor.settings.section import Duration, Section, secret
+from monitor.settings.section import Duration, Section, authorities, secret
 
 _AGAIN = frozenset({408, 425, 429})
 _UNREACHED = frozenset({407, 502, 503, 504})
@@ -77,7 +77,7 @@ def build(config: Config, name: str) -> Channel:
         url=url,
         headers=headers,
         timeout=config.timeout,
-        trust=_trust(config.ca_file, where),
+        trust=authorities(config.ca_file, f"{where}: ca_file"),
         link=config.link or "",
     )
 
@@ -161,14 +161,3 @@ def _proxy(url: str) -> tuple[str | None, dict[str, str]]:
         return address, {}
     login = b64encode(f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()).decode()
     return address, {"Proxy-Authorization": f"Basic {login}"}
-
-
-def _trust(ca_file: Path | None, where: str) -> ssl.SSLContext | None:
-    if ca_file is None:
-        return None
-    try:
-        return ssl.create_default_context(cafile=str(ca_file))
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(
-            f"cannot read authorities from {str(ca_file)!r}: {error}", where=f"{where}: ca_file"
-        ) from None

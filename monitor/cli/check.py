@@ -155,7 +155,7 @@ async def _judge(settings: Settings) -> str:
     for where, endpoint in (("judge", settings.judge), ("judge.fallback", settings.judge.fallback)):
         if endpoint is not None:
             async with build_endpoint(endpoint, where) as client:
-                reply = await client.ask(_PING)
+                reply = await client.probe(_PING)
             answers.append(f"{reply.model} answered in {reply.latency.total_seconds():.2f} s")
     return "; fallback: ".join(answers)
 

@@ -38,7 +38,7 @@ from monitor.payloads.turn_records.fragments import decode_turns
 from monitor.ports import Channel, Clock, Collector, Dialect, Metric, Proxy, Sink
 from monitor.runtime.isolation import GuardedChannel, GuardedSink, PluginFailures, guarded_dialect
 from monitor.settings.nearest import suggestion
-from monitor.settings.section import secret
+from monitor.settings.section import authorities, secret
 from monitor.settings.tree import (
     EndpointSettings,
     ExcludeSettings,
@@ -223,6 +223,7 @@ def build_endpoint(settings: EndpointSettings, where: str) -> OpenAIJudge:
         api_version=settings.api_version,
         prices=build_prices(settings),
         max_prompt_tokens=settings.max_prompt_tokens,
+        trust=authorities(settings.ca_file, f"{where}.ca_file"),
     )
 
 

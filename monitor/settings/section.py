@@ -1,8 +1,9 @@
-"""What every section of settings is made of, a plug-in's `Config` too: strict keys, durations, secrets."""
+"""What sections of settings are made of, a plug-in's `Config` too: strict keys, durations, secrets, authorities."""
 
 from __future__ import annotations
 
 import re
+import ssl
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -53,3 +54,17 @@ def secret(value: SecretStr | None, file: Path | None, fallback: str | None, whe
         return file.read_text(encoding="utf-8").strip() or None
     except OSError as error:
         raise ConfigError(f"cannot read {str(file)!r}: {error.strerror}", where=f"{where}_file") from None
+
+
+def authorities(file: Path | None, where: str) -> ssl.SSLContext | None:
+    """Return what trusts the authorities in `file` alone, or None for the machine's own.
+
+    Raises:
+        ConfigError: the file cannot be read, or holds no certificate.
+    """
+    if file is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=str(file))
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"cannot read authorities from {str(file)!r}: {error}", where=where) from None

@@ -197,6 +197,8 @@ class EndpointSettings(Section):
     api_key: SecretStr | None = None
     """Null: the environment's `OPENAI_API_KEY`."""
     api_key_file: Path | None = None
+    ca_file: Path | None = None
+    """Certificates of the authorities that the endpoint is trusted by, in PEM; null for the machine's own."""
     model: str = "gpt-4o-mini"
     timeout: Duration = timedelta(seconds=30)
     """For one call, from connecting to the last byte."""
@@ -205,11 +207,9 @@ class EndpointSettings(Section):
     tokens_per_minute: int | None = Field(default=None, gt=0)
     """Of prompts and replies together, likewise."""
     max_prompt_tokens: int | None = Field(default=None, gt=0)
-    """About what the model takes of a prompt: documents are cut to fit, and the verdict is flagged `context_truncated`.
-    Null: they are cut to half when the endpoint says that a prompt is too long, or silently cuts it."""
+    """About what the model takes; documents are cut to fit. Null: to half, when a prompt turns out too long."""
     prices: Mapping[str, PriceSettings] = {}
-    """By model as it is configured or as the endpoint names it, above the list prices that are known; a model without a
-    price costs nothing."""
+    """By model as configured or as the endpoint names it, above known prices; a model without one costs nothing."""
 
 
 class SecondOpinionSettings(Section):

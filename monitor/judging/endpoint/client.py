@@ -8,12 +8,15 @@ connection for every request. Errors are translated here and carry no text of ou
 from __future__ import annotations
 
 import asyncio
+import re
+import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
 
 import httpx2
 import openai
@@ -31,6 +34,7 @@ from monitor.model.judgements import ChatMessage, ChatRequest, Reply
 from monitor.model.own_calls import HEADER, HEADER_VALUE
 
 _SEED = 7
+_VERSION = re.compile(r"/v\d")
 _FREE = Price(0.0, 0.0)
 _OPENAI = "https://api.openai.com/v1"
 # A gateway that is watched by us shows the call to us again, and it must not be judged in its turn.
@@ -52,44 +56,28 @@ class OpenAIJudge:
         api_version: str | None = None,
         prices: Mapping[str, Price] = KNOWN,
         max_prompt_tokens: int | None = None,
+        trust: ssl.SSLContext | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Prepare without connecting; `base_url` None is OpenAI's own.
 
         With `api_version` it is the address of an Azure OpenAI resource and `model` the name of a deployment there.
         `prices` are looked up by the model that answered, then by `model`; without one a reply costs nothing.
-        `max_prompt_tokens` is only told to callers. `now` is only for a Retry-After that names a date.
+        `max_prompt_tokens` is only for callers to read. `trust` None trusts the machine's authorities. `now` is only
+        for a Retry-After that names a date.
         """
         self._model = model
         self._timeout = timeout
         self._prices = prices
+        self._key = api_key
+        lacks_version = api_version is None and base_url is not None and not _VERSION.search(urlsplit(base_url).path)
+        self._hint = "; is base_url to end in /v1?" if lacks_version else ""
         self.max_prompt_tokens = max_prompt_tokens
         """About how many tokens a prompt may have; None when only the endpoint knows."""
         self._now = now
         self._capabilities = Capabilities()
-        http = connections(base_url or _OPENAI)
         # Servers on the own machine take any key, and the client insists on one.
-        key = api_key or "none"
-        self._client = (
-            AsyncAzureOpenAI(
-                azure_endpoint=base_url or "",
-                api_version=api_version,
-                api_key=key,
-                max_retries=0,
-                timeout=None,
-                default_headers=_HEADERS,
-                http_client=http,
-            )
-            if api_version
-            else AsyncOpenAI(
-                base_url=base_url or _OPENAI,
-                api_key=key,
-                max_retries=0,
-                timeout=None,
-                default_headers=_HEADERS,
-                http_client=http,
-            )
-        )
+        self._client = _client(base_url, api_version, api_key or "none", connections(base_url or _OPENAI, trust))
 
     @property
     def model(self) -> str:
@@ -121,15 +109,22 @@ class OpenAIJudge:
             Retryable: no connection, 5xx, 408, 409 or 425, or a body that is no completion.
             Rejected: `content_filter`, `context_length` or `rejected`.
         """
+        return await self._ask(request, repeat=False)
+
+    async def probe(self, request: ChatRequest) -> Reply:
+        """Ask what holds no user text: as `ask`, but errors repeat what the endpoint says."""
+        return await self._ask(request, repeat=True)
+
+    async def _ask(self, request: ChatRequest, *, repeat: bool) -> Reply:
         started = time.monotonic()
         try:
             async with asyncio.timeout(self._timeout.total_seconds()):
-                body = await self._negotiate(request)
+                body = await self._negotiate(request, repeat=repeat)
         except TimeoutError:
             raise TimedOut(f"asking {self.name}: no reply within {self._timeout.total_seconds():g} s") from None
         return self._reply(request, body, timedelta(seconds=time.monotonic() - started))
 
-    async def _negotiate(self, request: ChatRequest) -> bytes:
+    async def _negotiate(self, request: ChatRequest, *, repeat: bool) -> bytes:
         """Return the body of the completion, each part that the endpoint refuses left out of the request."""
         for _ in range(_MOST_REFUSALS):
             capabilities = self._capabilities
@@ -138,15 +133,15 @@ class OpenAIJudge:
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 said = refusal.read(error)
                 if said.is_filtered or said.is_too_long:
-                    raise self._translated(error) from None
+                    raise self._translated(error, repeat=repeat) from None
                 # Calls sent side by side are refused side by side; the second only tries what the first has learnt.
                 if self._capabilities == capabilities:
                     reduced = capabilities.without(said.parameter, said.message)
                     if reduced is None:
-                        raise self._translated(error) from None
+                        raise self._translated(error, repeat=repeat) from None
                     self._capabilities = reduced
             except (openai.OpenAIError, *BROKEN) as error:
-                raise self._translated(error) from None
+                raise self._translated(error, repeat=repeat) from None
         raise Rejected(f"asking {self.name}: refused in every form", reason="rejected")
 
     async def _complete(self, request: ChatRequest, capabilities: Capabilities) -> bytes:
@@ -175,7 +170,7 @@ class OpenAIJudge:
     def _reply(self, request: ChatRequest, body: bytes, latency: timedelta) -> Reply:
         completion = read(body)
         if completion is None:
-            raise Retryable(f"asking {self.name}: HTTP 200 without a chat completion")
+            raise Retryable(f"asking {self.name}: HTTP 200 without a chat completion{self._hint}")
         self._learn(request, completion)
         prompt = estimate(request.messages)
         if request.schema:
@@ -209,12 +204,39 @@ class OpenAIJudge:
         if ended and request.schema and completion.text.strip() and not has_form(completion.text, request.schema):
             self._capabilities = replace(self._capabilities, ignores_format=True)
 
-    def _translated(self, error: Exception) -> MonitorError:
+    def _translated(self, error: Exception, *, repeat: bool) -> MonitorError:
         what = f"asking {self.name}"
         if isinstance(error, openai.APIStatusError):
+            what = f"{what}: HTTP {error.status_code}"
+            said = refusal.read(error)
+            if repeat and (words := said.shown(secret=self._key)):
+                what = f'{what}, "{words}"'
+            if said.knows_no_address:
+                what += self._hint
             return refusal.translated(error, what, self._now())
         # Over aiohttp a refused connection looks like one that timed out; only the deadline in `ask` is a time-out.
         return failure(error, what)
+
+
+def _client(base_url: str | None, api_version: str | None, key: str, http: httpx2.AsyncClient) -> AsyncOpenAI:
+    if api_version:
+        return AsyncAzureOpenAI(
+            azure_endpoint=base_url or "",
+            api_version=api_version,
+            api_key=key,
+            max_retries=0,
+            timeout=None,
+            default_headers=_HEADERS,
+            http_client=http,
+        )
+    return AsyncOpenAI(
+        base_url=base_url or _OPENAI,
+        api_key=key,
+        max_retries=0,
+        timeout=None,
+        default_headers=_HEADERS,
+        http_client=http,
+    )
 
 
 def _messages(messages: Sequence[ChatMessage], schema: Mapping[str, object] | None) -> list[dict[str, str]]:

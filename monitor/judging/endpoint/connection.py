@@ -54,8 +54,11 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-def connections(base_url: str) -> httpx2.AsyncClient:
-    """Return what calls to `base_url` share; it has no time-out, for a call has a deadline."""
+def connections(base_url: str, trust: ssl.SSLContext | None) -> httpx2.AsyncClient:
+    """Return what calls to `base_url` share; it has no time-out, for a call has a deadline.
+
+    `trust` None trusts the machine's authorities.
+    """
     home = _origin(httpx2.URL(base_url))
 
     async def stay_home(request: httpx2.Request) -> None:
@@ -70,6 +73,7 @@ def connections(base_url: str) -> httpx2.AsyncClient:
     return DefaultAioHttpClient(
         timeout=None,
         limits=_NO_LIMITS,
+        verify=trust or True,
         headers={"accept-encoding": "identity"},
         event_hooks={"request": [stay_home], "response": [bound]},
     )
@@ -98,7 +102,7 @@ def _trouble(cause: BaseException) -> str:  # noqa: PLR0911 -- one for each way 
         case aiohttp.ClientConnectorCertificateError():
             error = cause.certificate_error
             reason = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else type(error).__name__
-            return f"TLS: the certificate of {cause.host} is not trusted: {reason}"
+            return f"TLS: the certificate of {cause.host} is not trusted: {reason}; ca_file names authorities"
         case aiohttp.ClientSSLError() | ssl.SSLError():
             return "TLS: no handshake; does the address begin with https though the endpoint speaks plain HTTP?"
         case ConnectionRefusedError():

@@ -48,6 +48,7 @@ _TOO_LONG = re.compile(
 )
 # Further on a refusal may quote the prompt.
 _START, _HEAD = 150, 600
+_MOST_SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,19 @@ class Refusal:
         wrong_key = self.status == 400 and _WRONG_KEY.search(self.message[:_START])  # noqa: PLR2004
         return self.status in _UNUSABLE_STATUSES or self.code in _UNUSABLE_CODES or bool(wrong_key)
 
+    @property
+    def knows_no_address(self) -> bool:
+        """Whether the address is wrong, rather than the model's name."""
+        about_model = self.code == "model_not_found" or "model" in self.message[:_HEAD].lower()
+        return self.status in {404, 405} and not about_model
+
+    def shown(self, *, secret: str | None) -> str:
+        """Return the endpoint's words, which may quote the request, on one line and without `secret`."""
+        if self.message.lstrip().startswith("<"):
+            return "a page of HTML"
+        words = " ".join("".join(c if c.isprintable() else " " for c in self.message).split())
+        return (words.replace(secret, "***") if secret else words)[:_MOST_SHOWN]
+
 
 def read(error: openai.APIStatusError) -> Refusal:
     """Return what the body of `error` says.
@@ -102,9 +116,8 @@ def read(error: openai.APIStatusError) -> Refusal:
 
 
 def translated(error: openai.APIStatusError, what: str, now: datetime) -> MonitorError:
-    """Return what `error`, met while doing `what`, means to callers; `now` is only for a date in Retry-After."""
+    """Return what `error`, told of by `what`, means to callers; `now` is only for a date in Retry-After."""
     refusal = read(error)
-    what = f"{what}: HTTP {refusal.status}"
     if refusal.is_filtered:
         return Rejected(f"{what}, content filter", reason="content_filter", severities=refusal.severities)
     if refusal.is_too_long:

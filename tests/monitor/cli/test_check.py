@@ -1,10 +1,11 @@
 """`rag-monitor check`: each part is looked at, nothing is changed, nothing secret is told."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from judge_server import JudgeServer, refusal
+from judge_server import JudgeServer, Step, refusal
 
 from monitor.cli.check import Checked, check_parts
 from monitor.settings.tree import Settings
@@ -104,6 +105,37 @@ async def test_judge_that_refuses_is_told(tmp_path: Path) -> None:
         assert "s3cr3t" not in found.message
     finally:
         server.close()
+
+
+@pytest.mark.parametrize(
+    ("step", "path", "message"),
+    [
+        (
+            refusal(404, "The model `judge-9` does not exist", code="model_not_found"),
+            "/v1",
+            'HTTP 404, "The model `judge-9` does not exist", model_not_found',
+        ),
+        (refusal(401, "Bad key s3cr3t,\nsee our page"), "/v1", 'HTTP 401, "Bad key ***, see our page"'),
+        (
+            Step(status=400, body=[{"error": {"message": "API key not valid."}}]),
+            "/v1",
+            'HTTP 400, "API key not valid."',
+        ),
+        (Step(status=403, body="<html>no</html>"), "/v1", 'HTTP 403, "a page of HTML"'),
+        (Step(status=404, body="404 page not found"), "", '"404 page not found"; is base_url to end in /v1?'),
+        (Step(body="<html>hi</html>"), "", "HTTP 200 without a chat completion; is base_url to end in /v1?"),
+        (Step(status=404, body="404 page not found"), "/v1", 'HTTP 404, "404 page not found"'),
+    ],
+)
+async def test_what_a_judge_says(tmp_path: Path, step: Step, path: str, message: str) -> None:
+    """What the endpoint says is shown, for it was sent no user text; a key that it repeats is not."""
+    with closing(JudgeServer()) as server:
+        server.script(step)
+        judge = {"kind": "openai", "api_key": "s3cr3t", "base_url": server.url.removesuffix("/v1") + path}
+        part = (await checked(store=store(tmp_path / "shop.db"), judge=judge))["judge"]
+    assert not part.ok
+    assert part.message.endswith(message)
+    assert "s3cr3t" not in part.message
 
 
 async def test_metrics_that_need_a_judge(tmp_path: Path) -> None:

@@ -3,18 +3,22 @@
 import asyncio
 import gzip
 import json
+import ssl
+import subprocess
 from collections.abc import Callable, Coroutine
 from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from judge_server import JudgeServer, completion
 
-from monitor.errors import MonitorError, Retryable, Unusable
+from monitor.errors import ConfigError, MonitorError, Retryable, Unusable
 from monitor.judging.endpoint.client import OpenAIJudge
 from monitor.judging.endpoint.connection import LARGEST_REPLY
 from monitor.model.judgements import ChatMessage, ChatRequest, Reply
+from monitor.settings.section import authorities
 
 _REQUEST = ChatRequest(messages=(ChatMessage(role="user", content="PRIVATE"),), max_output_tokens=10)
 
@@ -40,8 +44,14 @@ async def _ask(talk: Talk) -> Reply:
         return await judge.ask(_REQUEST)
 
 
-def _judge(base_url: str) -> OpenAIJudge:
-    return OpenAIJudge(model="m", api_key="secret", base_url=base_url, timeout=timedelta(seconds=30))
+def _judge(base_url: str, ca_file: Path | None = None) -> OpenAIJudge:
+    return OpenAIJudge(
+        model="m",
+        api_key="secret",
+        base_url=base_url,
+        timeout=timedelta(seconds=30),
+        trust=authorities(ca_file, "judge.ca_file"),
+    )
 
 
 async def _failure(talk: Talk) -> MonitorError:
@@ -170,3 +180,47 @@ async def test_https_to_a_server_without() -> None:
     async with server, _judge(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1") as judge:
         with pytest.raises(Retryable, match="TLS: no handshake"):
             await judge.ask(_REQUEST)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `cert.pem` and `key.pem` of `localhost`, which nobody but itself vouches for."""
+    folder = tmp_path_factory.mktemp("certificate")
+    command = "req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost"
+    names = ["-addext", "subjectAltName=DNS:localhost"]
+    subprocess.run(["openssl", *command.split(), *names], cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+async def _ask_over_tls(certificate: Path, ca_file: Path | None) -> Reply:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    body = json.dumps(completion("{}").body)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", ssl=context)
+    port = server.sockets[0].getsockname()[1]
+    async with server, _judge(f"https://localhost:{port}/v1", ca_file) as judge:
+        return await judge.ask(_REQUEST)
+
+
+async def test_certificate_that_nobody_vouches_for(certificate: Path) -> None:
+    """An untrusted certificate is told from other failures, with the setting that helps."""
+    with pytest.raises(Retryable, match=r"TLS: the certificate of localhost is not trusted: self-signed.*ca_file"):
+        await _ask_over_tls(certificate, None)
+
+
+async def test_authority_of_ones_own(certificate: Path) -> None:
+    """With `ca_file` it is trusted."""
+    assert "{}" == (await _ask_over_tls(certificate, certificate / "cert.pem")).text
+
+
+def test_file_without_authorities(certificate: Path) -> None:
+    """A file that is none is refused at start, by its setting."""
+    with pytest.raises(ConfigError, match=r"judge\.ca_file: cannot read authorities from"):
+        authorities(certificate / "key.pem", "judge.ca_file")
