@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from monitor.assembly.prompt_question import flat, occurs, shown
-from monitor.assembly.tree import Node
-from monitor.model.spans import Role, Span
+from monitor.assembly.tree import WRAPPERS, Node
+from monitor.extract.speakers import with_speakers
+from monitor.model.spans import Role, Span, Step
 from monitor.model.turns import Message
 
 _LOOKED_AT = 64
@@ -151,7 +152,7 @@ def _call(node: Node, around: dict[int, Node | None], wrapped: Counter[int]) -> 
     return Call(
         span=span,
         output=next((s.output for s in steps if s.output), None),
-        messages=next((s.messages for s in steps if s.messages), None),
+        messages=_messages(node, steps),
         query=next((s.query for s in steps if s.query), None),
         tool_calls=next((s.tool_calls for s in steps if s.tool_calls), 0),
         model=next((s.model for s in steps if s.model), None),
@@ -162,3 +163,15 @@ def _call(node: Node, around: dict[int, Node | None], wrapped: Counter[int]) -> 
         error=steps[0].error,
         streaming=next((s.streaming for s in steps if s.streaming is not None), None),
     )
+
+
+def _messages(node: Node, steps: Sequence[Step]) -> tuple[Message, ...] | None:
+    """The first messages of these steps; where they were logged without speakers, as the chain around them knows."""
+    step = next((step for step in steps if step.messages), None)
+    if step is None or step.messages is None or "speakers" not in step.unsure:
+        return step.messages if step is not None else None
+    above = node.parent
+    while above is not None and above.role not in WRAPPERS:
+        above = above.parent
+    known = above.step.messages if above is not None and above.step is not None else None
+    return with_speakers([message.content for message in step.messages], known) if known else step.messages

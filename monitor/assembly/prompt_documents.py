@@ -34,6 +34,11 @@ _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 _LONGEST_LINE, _LONGEST_PARAGRAPH = 300, 600
 _TAGS = ("context", "documents", "sources", "passages")
 _RULE = re.compile(r"\n-{3,}[ \t]*(?:\n|$)")
+_NOTHING = re.compile(
+    r"\W*(?:(?:none|null|n/a|nil|empty|nothing|nichts)\W*$"
+    r"|(?:no|not|keine?)\b.*\b(?:found|available|provided|gefunden|results?|documents?|context)\b)",
+    re.IGNORECASE | re.DOTALL,
+)
 _REMARK = re.compile(r"\s*[(\[<].{0,80}[)\]>]\s*", re.DOTALL)
 
 
@@ -55,7 +60,7 @@ def _tagged(text: str) -> str | None:
         end = text.rfind(f"</{tag}>")
         start = text.rfind(f"<{tag}>", 0, end) if end > 0 else -1
         if start >= 0:
-            return _substantial(text[start + len(tag) + 2 : end])
+            return _enclosed(text[start + len(tag) + 2 : end])
     return None
 
 
@@ -66,7 +71,7 @@ def _headed(text: str, patterns: PromptPatterns) -> str | None:
         return None if begins is None else _substantial(documents_part(text[begins:], patterns))
     body = text[heading.end() :]
     rule = _RULE.search(body) if heading[0].endswith("---") else None
-    return _substantial(body[: rule.start()] if rule else documents_part(body, patterns))
+    return _enclosed(body[: rule.start()]) if rule else _substantial(documents_part(body, patterns))
 
 
 def _introduced(text: str) -> int | None:
@@ -83,6 +88,13 @@ def _introduced(text: str) -> int | None:
             return gap.end()
         at = gap.end()
     return None
+
+
+def _enclosed(block: str) -> str | None:
+    """What tags or rules enclose, however short, unless it says that there is nothing."""
+    block = block.strip()
+    is_remark = len(block) < SHORTEST and (_NOTHING.match(block) or _REMARK.fullmatch(block))
+    return block if block and not is_remark else None
 
 
 def _substantial(block: str) -> str | None:

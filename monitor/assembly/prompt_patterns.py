@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from monitor.extract.convention import PromptWording
 
 _ANSWER_HEADING = (
-    r"(?:helpful|final|your|standalone|assistant(?:'s)?)?[ \t]*(?:answer|response|reply|question|antwort)\s*:"
+    r"(?:helpful|final|your|standalone|assistant(?:'s)?)?[ \t]*(?:answer|response|reply|question|query|antwort)\s*:"
 )
 _NEXT_SECTION = (
     _ANSWER_HEADING,

@@ -74,9 +74,9 @@ def _query_of_chain(step: Step, sources: _Sources) -> tuple[str, frozenset[str]]
     """A chain's query; where the app handed it the very prompt that the model got, the question in that."""
     query, call = step.query or "", sources.call
     if call is not None and call.last_user and flat(call.last_user) == flat(query):
-        in_prompt = _query_in_prompt(sources)
-        if in_prompt is not None and in_prompt[1]:
-            return in_prompt
+        in_message = sources.question(call.last_user, _searched(sources))
+        if in_message is not None and in_message.is_part:
+            return in_message.text, frozenset({"query_from_prompt"})
     if call is not None and _is_transcript(query, call.messages or ()):
         query = call.last_user or query
     return query, step.flags & {"input_truncated"}
@@ -95,7 +95,7 @@ def _query_in_prompt(sources: _Sources) -> tuple[str, frozenset[str]] | None:
     segment, call = sources.segment, sources.call
     if call is None or not call.last_user:
         return None
-    in_message = sources.question(call.last_user, [step.retrieval_query or "" for step in segment.searches])
+    in_message = sources.question(call.last_user, _searched(sources))
     if in_message is None:
         return None
     for other in segment.calls:
@@ -103,6 +103,10 @@ def _query_in_prompt(sources: _Sources) -> tuple[str, frozenset[str]] | None:
             in_message = sources.question(other.last_user) or in_message
             break
     return in_message.text, frozenset({"query_from_prompt"}) if in_message.is_part else frozenset()
+
+
+def _searched(sources: _Sources) -> list[str]:
+    return [step.retrieval_query or "" for step in sources.segment.searches]
 
 
 def _untruncated(query: str, sources: _Sources) -> str:

@@ -18,6 +18,7 @@ from monitor.extract.convention import Convention, Setup
 from monitor.extract.documents import documents
 from monitor.extract.json_text import unwrap
 from monitor.extract.session_and_user import SessionAndUserKeys
+from monitor.extract.speakers import with_speakers
 from monitor.model.spans import Attributes, AttributeValue, Role, Span, Step
 from monitor.model.turns import Message
 
@@ -92,15 +93,35 @@ def _log_fields(body: AttributeValue) -> Attributes:
     match = _LOG.fullmatch(body) if isinstance(body, str) else None
     if match is None:
         return {}
-    between = _NEXT_SPEAKER if _SPEAKER.match(match[2], 1) else _NEXT
     quoted = match[2].strip()
-    return {LOGGED[match[1]]: between.split(quoted[1:-1]) if quoted else []}
+    if _SPEAKER.match(quoted, 1):
+        return {LOGGED[match[1]]: _NEXT_SPEAKER.split(quoted[1:-1])}
+    return {LOGGED[match[1]]: _whole(_NEXT.split(quoted[1:-1])) if quoted else []}
+
+
+def _whole(pieces: Sequence[str]) -> list[str]:
+    """The texts that were split at `", "`, which stands in texts too; within a pair of marks it is no end of a text."""
+    unpaired = [at for at, piece in enumerate(pieces) if piece.count('"') % 2]
+    ends = dict(zip(unpaired[::2], unpaired[1::2], strict=False))
+    texts: list[str] = []
+    at = 0
+    while at < len(pieces):
+        end = ends.get(at, at) + 1
+        texts.append('", "'.join(pieces[at:end]))
+        at = end
+    return texts
 
 
 def _chain(step: Step, fields: Attributes) -> Step:
-    messages = [_prompt_message(prompt) for prompt in _texts(fields, *PROMPTS)]
+    prompts = _texts(fields, *PROMPTS)
+    messages = tuple(map(_prompt_message, prompts))
     asks = [m.content for m in messages if m.role == "user"]
-    return replace(step, query=asks[-1] if asks else None, response=_answer(fields))
+    return replace(
+        step,
+        query=asks[-1] if asks else None,
+        messages=messages if messages and all(map(_SPEAKER.match, prompts)) else None,
+        response=_answer(fields),
+    )
 
 
 def _prompt_message(prompt: str) -> Message:
@@ -112,14 +133,12 @@ def _prompt_message(prompt: str) -> Message:
 
 
 def _model_call(step: Step, fields: Attributes) -> Step:
-    """The prompt is a list of texts without roles, of which the last is the person's."""
+    """The prompt is a list of texts; who speaks is known from their order and from the log of the chat client."""
     prompts = _texts(fields, "gen_ai.prompt")
     if not prompts and not fields.get(COMPLETION):
         genai_step = genai.read(step.span)
         return replace(genai_step, dialect=NAME)
-    messages = [*(Message(role="system", content=prompt) for prompt in prompts[:-1])]
-    messages += [Message(role="user", content=prompt) for prompt in prompts[-1:]]
-    return replace(step, messages=tuple(messages), output=_answer(fields))
+    return replace(step, messages=with_speakers(prompts), output=_answer(fields), unsure=step.unsure | {"speakers"})
 
 
 def _retrieval(step: Step, fields: Attributes) -> Step:

@@ -195,7 +195,7 @@ class Step:
     history: tuple[Message, ...] | None = None
     """Messages before the query, oldest first, where the convention says so directly."""
     messages: tuple[Message, ...] | None = None
-    """All messages that went into a model call, oldest first."""
+    """All messages that went into a model call, oldest first; of a chain those of its calls whose speakers it tells."""
     output: str | None = None
     """The text that a model call produced; None or "" when it only called tools."""
     tool_calls: int = 0
@@ -221,6 +221,9 @@ class Step:
 
     Of tools and model calls the text that was returned, or that the prompt was filled with as context."""
     unsure: frozenset[str] = frozenset()
-    """Of `query`, `history`, `response`: read from a repr, a cut text or a key that often holds something else."""
+    """Of `query`, `history`, `response`: read from a repr, a cut text or a key that often holds something else.
+
+    `speakers`: nothing says whose the messages are.
+    """
     facets: Mapping[str, str] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()

@@ -22,6 +22,7 @@ PUMP = "The warranty covers the pump for two years."
         f"Use the following documents.\n{PUMP}\n\nUser question: Is the pump covered?\n\nHelpful Answer:",
         "Given the following conversation, rephrase it.\nFollow Up Input: Is the pump covered?\nStandalone question:",
         f"# Documents\n{PUMP}\n\n**Question:** Is the pump covered?",
+        "Conversation history:\nUSER: Hi\n\nFollow-up query:\nIs the pump covered?\n\nStandalone query:\n",
         f"Is the pump covered?\n\nContext: {PUMP}",
     ],
 )
@@ -159,6 +160,23 @@ def test_documents_that_a_sentence_introduces(prompt: str) -> None:
 @pytest.mark.parametrize(
     "prompt",
     [
+        "Is it covered?\n\nContext information is below, surrounded by ---\n\n---\nTwo years.\n---\n\nGiven it, reply.",
+        "Context information is below.\n\n---------\nTwo years.\n---------\n\nAnswer.\n\nQuery: Is it?\n\nAnswer:\n",
+        "<context>\nTwo years.\n</context>\n\nQuestion: Is it covered?",
+    ],
+)
+def test_short_documents_in_a_frame(prompt: str) -> None:
+    """What rules or tags enclose is read, however short."""
+    assert (Citation(content="Two years.", rank=1, used=True),) == quoted_documents(
+        [Message(role="user", content=prompt)], PATTERNS
+    )
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Is it covered?\n\nContext information is below, surrounded by ---\n\n---\nNo documents found.\n---\n\nReply.",
+        "<context>None</context>\n\nQuestion: Is it covered?",
         "Is it covered?\n\nContext information is below, surrounded by ---\n\n---\n\n---\n\nGiven it, reply.",
         "Answer in the following format of documents, in which each line stands for itself:\nyes or no",
         "Context:\n(no documents found)\n\nQuestion: Is it covered?",

@@ -17,23 +17,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from monitor.assembly.rules import ReadingRules
-    from monitor.model.spans import Fragment
+    from monitor.model.spans import Fragment, Signal
     from monitor.model.turns import Turn
 
 RECEIVED = datetime(2026, 6, 1, tzinfo=UTC)
 
-Recorded: TypeAlias = "Callable[[str], tuple[Turn, ...]]"
+Recorded: TypeAlias = "Callable[..., tuple[Turn, ...]]"
 
 
 @pytest.fixture
 def recorded(shared: Path, rules: ReadingRules) -> Recorded:
-    """Read a body of the folder of acceptance cases."""
+    """Read bodies of the folder of acceptance cases; one of log records says so in its name."""
 
-    def of(name: str) -> tuple[Turn, ...]:
-        body = (shared / "cases" / "round2" / "payloads" / name).read_bytes()
+    def of(*names: str) -> tuple[Turn, ...]:
         by_trace: defaultdict[str, list[Fragment]] = defaultdict(list)
-        for fragment in split_otlp(body, "traces", received_at=RECEIVED, encoding="json").fragments:
-            by_trace[fragment.trace_id].append(fragment)
+        for name in names:
+            body = (shared / "cases" / "round2" / "payloads" / name).read_bytes()
+            signal: Signal = "logs" if ".logs." in name else "traces"
+            for fragment in split_otlp(body, signal, received_at=RECEIVED, encoding="json").fragments:
+                by_trace[fragment.trace_id].append(fragment)
         traces = [join(trace_id, [decode_otlp(part) for part in parts]) for trace_id, parts in by_trace.items()]
         return tuple(turn for trace in traces for turn in read_trace(trace, rules).assembly.turns)
 
@@ -141,3 +143,20 @@ def test_a_call_that_is_written_twice(recorded: Recorded) -> None:
     assert ("How long is the warranty?", "Two years.", "user:user-42") == (turn.query, turn.response, turn.user_id)
     assert ["kb-1"] == [citation.id for citation in turn.citations or ()]
     assert (False, "litellm") == ("generic" in turn.flags, turn.dialect)
+
+
+def test_a_memory_without_speakers(recorded: Recorded) -> None:
+    """Spring AI logs a model's prompt as texts; with a chat memory these are instructions, history and question."""
+    names = ("spring-chat-memory-history.traces.json", "spring-chat-memory-history.logs.json")
+    (turn,) = recorded(*names)
+    assert [("user", "How often should I descale it?"), ("assistant", "Every three months.")] == [
+        (message.role, message.content) for message in turn.history
+    ]
+    assert ("Does the warranty cover the pump?", "Yes.") == (turn.query, turn.response)
+
+
+def test_a_question_that_was_made_to_stand_alone(recorded: Recorded) -> None:
+    """The chat client's question counts, not the template in which another call was asked to reword the same words."""
+    names = ("spring-compression-empty-retrieval.traces.json", "spring-compression-empty-retrieval.logs.json")
+    (turn,) = recorded(*names)
+    assert ("Who painted it?", "I do not know.", ()) == (turn.query, turn.response, turn.citations or ())
