@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic import command
-from alembic.config import Config
 from click.testing import CliRunner
+from old_schema import migrate_to
 from sqlalchemy import MetaData, create_engine, text
 
 from monitor.cli.main import commands
-from monitor.store import tables
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 PRINTED = json.loads((GOLDEN / "store_0_1_0.json").read_text(encoding="utf-8"))
@@ -40,10 +38,7 @@ def copy_to_postgresql(path: Path, url: str) -> None:
     """Write the rows of the store at `path` into an empty database, as 0.1.0 would have."""
     engine = create_engine(url)
     with engine.begin() as target, closing(sqlite3.connect(path)) as source:
-        config = Config()
-        config.set_main_option("script_location", str(Path(tables.__file__).with_name("migrations")))
-        config.attributes["connection"] = target
-        command.upgrade(config, LAST_REVISION)
+        migrate_to(LAST_REVISION, target)
         schema = MetaData()
         schema.reflect(target)
         for table in schema.sorted_tables:

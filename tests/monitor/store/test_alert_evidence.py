@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 
-import pytest
-from alembic import command
-from alembic.config import Config
+from old_schema import migrate_to
 from sqlalchemy import create_engine, text
 
 from monitor.model.trends import Alert, AlertState, Regression, Series
-from monitor.store import columns
 from monitor.store.migration import migrate
 from monitor.store.sql_store import open_store
 
-MIGRATIONS = Path(columns.__file__).with_name("migrations")
 OLD_ALERT = """
     INSERT INTO alerts (alert_id, fingerprint, state, app, environment, slice, metric, rubric_id, rule, began_at,
         detected_at, recovered_at, rate, rate_lower, rate_upper, baseline_rate, null_rate, evidence, threshold, release,
@@ -27,22 +22,11 @@ OLD_ALERT = """
 """
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database of each kind."""
-    return (
-        f"sqlite:///{tmp_path / 'store.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    )
-
-
 def test_an_old_alert_reads_back(url: str) -> None:
     """An alert that was stored under the old column names has the same numbers after the migration."""
     engine = create_engine(url)
     with engine.begin() as connection:
-        config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS))
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0006")
+        migrate_to("0006", connection)
         connection.execute(text(OLD_ALERT))
     engine.dispose()
     migrate(url)

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
-import pytest
-from alembic import command
-from alembic.config import Config
+from old_schema import migrate_to
 from sqlalchemy import create_engine, text
 
 from monitor.model.trends import NEVER, Alert
 from monitor.settings.tree import AlertSettings
 from monitor.stages import alert as alert_stage
-from monitor.store import columns
 from monitor.store.migration import migrate
 from monitor.store.sql_store import open_store
 
-MIGRATIONS = Path(columns.__file__).with_name("migrations")
 FIRED = datetime(1970, 1, 1, 2, 2, tzinfo=UTC)
 OLD_ROWS = """
     INSERT INTO alerts (alert_id, fingerprint, state, app, environment, slice, metric, rubric_id, rule, began_at,
@@ -30,14 +25,6 @@ OLD_ROWS = """
     INSERT INTO notifications (alert_id, channel, transition, attempt, sent_at, not_before, failure)
     VALUES ('a1', 'ops', 'firing', 8, NULL, {never}, 'http_404')
 """
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database of each kind."""
-    return (
-        f"sqlite:///{tmp_path / 'store.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    )
 
 
 class Phone:
@@ -59,10 +46,7 @@ async def test_what_an_older_version_gave_up_is_sent(url: str) -> None:
     never = (NEVER - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     engine = create_engine(url)
     with engine.begin() as connection:
-        config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS))
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0009")
+        migrate_to("0009", connection)
         for statement in OLD_ROWS.format(never=never).split(";"):
             connection.execute(text(statement))
     engine.dispose()

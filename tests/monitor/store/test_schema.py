@@ -21,14 +21,6 @@ from monitor.store.tables import REVISION, metadata
 MIGRATIONS = Path(columns.__file__).with_name("migrations")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database of each kind."""
-    return (
-        f"sqlite:///{tmp_path / 'store.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    )
-
-
 def test_migrated_schema(url: str) -> None:
     """A migrated database differs from the tables in nothing that alembic can see."""
     migrate(url)
