@@ -9,6 +9,7 @@ pytest_plugins = (
     "guard",
     "front",
     "kafka_service",
+    "sqlite_store",
     "otlp_service",
     "postgres_service",
     "shared_folder",

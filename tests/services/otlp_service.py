@@ -19,7 +19,7 @@ from monitor.model.spans import Fragment, LogRecord, Span
 from monitor.payloads.otlp.fragments import Decoded, decode_otlp
 from monitor.runtime.intake import Intake
 from monitor.settings.tree import IntakeSettings
-from monitor.store.sql_store import SqlStore, open_store
+from monitor.store.sql_store import SqlStore
 from monitor.stores import SpanStore
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "otlp"
@@ -132,14 +132,6 @@ class Switch:
 
 Serve = Callable[..., Running]
 MakeRequest = Callable[..., ExportTraceServiceRequest]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStore]:
-    """An empty SQLite store."""
-    opened = open_store(f"sqlite:///{tmp_path / 'spans.db'}")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from monitor.cli.main import commands
 from monitor.payloads.otlp.fragments import split_otlp
 from monitor.settings.tree import AssembleSettings
-from monitor.store.sql_store import SqlStore, open_store
+from monitor.store.sql_store import SqlStore
 
 NOW = datetime.now(UTC)
 SPAN = (
@@ -22,17 +22,15 @@ SPAN = (
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStore]:
+def store(store: SqlStore) -> SqlStore:
     """Three traces of two apps, that were all read and came to nothing."""
-    opened = open_store(f"sqlite:///{tmp_path / 'monitor.db'}")
     for number, (app, age) in enumerate([("shop", 0), ("shop", 3), ("desk", 0)], 1):
         body = (SPAN % (app, f"{number:x}" * 32)).encode()
         received_at = NOW - timedelta(days=age)
-        opened.append(split_otlp(body, "traces", received_at=received_at, encoding="json").fragments)
-    with opened._database.writing("reading all") as connection:  # noqa: SLF001 -- as if they had been assembled
+        store.append(split_otlp(body, "traces", received_at=received_at, encoding="json").fragments)
+    with store._database.writing("reading all") as connection:  # noqa: SLF001 -- as if they had been assembled
         connection.exec_driver_sql("DELETE FROM unassembled")
-    yield opened
-    opened.close()
+    return store
 
 
 @pytest.mark.parametrize(
@@ -47,9 +45,9 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
         (["--app", "nobody"], []),
     ],
 )
-def test_chosen_traces(store: SqlStore, tmp_path: Path, arguments: Sequence[str], reopened: Sequence[str]) -> None:
+def test_chosen_traces(store: SqlStore, store_path: Path, arguments: Sequence[str], reopened: Sequence[str]) -> None:
     """The traces of the app, since then, with that id are due at once; the others are left as they are."""
-    url = f"sqlite:///{tmp_path / 'monitor.db'}"
+    url = f"sqlite:///{store_path}"
     ended = CliRunner().invoke(commands, ["reassemble", "--store", url, *arguments], catch_exceptions=False)
     assert f"{len(reopened)} traces will be read again by `rag-monitor run`\n" == ended.output
     due = store.due(

@@ -209,9 +209,9 @@ def test_log_records_of_traces_arrive(running: Running, processor: Callable[...,
     assert (1, 1, 0) == (exporter.stats().delivered, exporter.stats().ignored, exporter.dropped)
 
 
-def test_store_gets_what_an_endpoint_would(exporting: Exporting, store: SqlStore, tmp_path: Path) -> None:
+def test_store_gets_what_an_endpoint_would(exporting: Exporting, store: SqlStore, store_path: Path) -> None:
     """With the monitor's database instead of its address, spans are in it once."""
-    exporter = exporting(store=f"sqlite:///{tmp_path / 'spans.db'}")
+    exporter = exporting(store=f"sqlite:///{store_path}")
     app = App(SimpleSpanProcessor(exporter))
     app.answer(400)
     assert exporter.force_flush()
@@ -344,11 +344,10 @@ def test_partial_success(exporting: Exporting, spans: Spans) -> None:
     assert (3, {"rejected": 2}) == (exporter.stats().delivered, exporter.stats().dropped)
 
 
-def test_locked_store(exporting: Exporting, store: SqlStore, tmp_path: Path, spans: Spans) -> None:
+def test_locked_store(exporting: Exporting, store: SqlStore, store_path: Path, spans: Spans) -> None:
     """While another program holds SQLite's lock spans wait; afterwards they are in it once."""
-    path = tmp_path / "spans.db"
-    exporter = exporting(store=f"sqlite:///{path}", timeout=timedelta(milliseconds=50))
-    with locked(path):
+    exporter = exporting(store=f"sqlite:///{store_path}", timeout=timedelta(milliseconds=50))
+    with locked(store_path):
         exporter.export(spans(10))
         assert not exporter.force_flush(400)
         assert 10 == exporter.stats().waiting
@@ -670,9 +669,9 @@ def test_fork_with_endpoint(running: Running) -> None:
     }
 
 
-def test_fork_with_store(store: SqlStore, tmp_path: Path) -> None:
+def test_fork_with_store(store: SqlStore, store_path: Path) -> None:
     """A connection to the database does not go through a fork: every process opens its own, and all is kept."""
-    assert "" == run(FORKING, "store", f"sqlite:///{tmp_path / 'spans.db'}")
+    assert "" == run(FORKING, "store", f"sqlite:///{store_path}")
     names = [span.name for span in spans_in(store)]
     assert {"before": 50, "waits in the parent": 1, "child": 150, "after": 50} == {
         n: names.count(n) for n in set(names)
@@ -680,9 +679,9 @@ def test_fork_with_store(store: SqlStore, tmp_path: Path) -> None:
     store.check()
 
 
-def test_fork_while_the_store_is_locked(store: SqlStore, tmp_path: Path) -> None:
+def test_fork_while_the_store_is_locked(store: SqlStore, store_path: Path) -> None:
     """A fork does not wait long for a write; the child, which may have half of it, never opens the store."""
-    output = run(FORKING_WHILE_LOCKED, str(tmp_path / "spans.db"))
+    output = run(FORKING_WHILE_LOCKED, str(store_path))
     assert "forked while the store was being written" in output
     assert ["before", "waits"] == sorted(span.name for span in spans_in(store))
 
@@ -704,12 +703,12 @@ logs.shutdown()
 """
 
 
-def test_documented_code(running: Running, store: SqlStore, tmp_path: Path) -> None:
+def test_documented_code(running: Running, store: SqlStore, store_path: Path) -> None:
     """What docs/in-process.md shows sends a span twice, to the endpoint and to the store, and a log record."""
     page = Path(__file__).parents[3].joinpath("docs", "in-process.md").read_text(encoding="utf-8")
     blocks = "\n".join(part.split("```")[0] for part in page.split("```python\n")[1:])
     shown = blocks.replace("http://127.0.0.1:4318", url_of(running))
-    shown = shown.replace("sqlite:////var/lib/rag-monitor/rag-monitor.db", f"sqlite:///{tmp_path / 'spans.db'}")
+    shown = shown.replace("sqlite:////var/lib/rag-monitor/rag-monitor.db", f"sqlite:///{store_path}")
     assert "" == run(shown + DOCUMENTED)
     # The same bytes of the same trace are one row, wherever they came from.
     assert ["rag"] == [span.name for span in spans_in(store)]
@@ -729,12 +728,11 @@ def latencies(app: App, questions: int) -> list[float]:
     return seconds
 
 
-def test_app_feels_nothing(exporting: Exporting, running: Running, tmp_path: Path) -> None:
+def test_app_feels_nothing(exporting: Exporting, running: Running, store_path: Path) -> None:
     """An answer takes as long with a monitor that is live, dead, hanging, refusing or locked as with none.
 
     Held to what waiting for one of them would take; bench/exporter.py measures milliseconds.
     """
-    path = tmp_path / "spans.db"
 
     class Nowhere(SpanExporter):
         def export(self, _: Sequence[ReadableSpan]) -> SpanExportResult:
@@ -748,9 +746,9 @@ def test_app_feels_nothing(exporting: Exporting, running: Running, tmp_path: Pat
             "hanging": stack.enter_context(hanging()),
             "refusing": stack.enter_context(Answering([(503, {"Retry-After": "1"}, b"")])).endpoint,
         }
-        stack.enter_context(locked(path))
+        stack.enter_context(locked(store_path))
         exporters = {name: exporting(endpoint=endpoint) for name, endpoint in endpoints.items()}
-        exporters["locked"] = exporting(store=f"sqlite:///{path}")
+        exporters["locked"] = exporting(store=f"sqlite:///{store_path}")
         measured = {name: latencies(App(SimpleSpanProcessor(exporter)), 500) for name, exporter in exporters.items()}
         for exporter in exporters.values():
             exporter.shutdown()

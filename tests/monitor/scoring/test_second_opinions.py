@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from judge_server import JudgeServer, Step, completion, kind, refusal
@@ -22,21 +21,19 @@ from monitor.scoring.second_opinions import SecondOpinions, stratified
 from monitor.settings.tree import BudgetSettings, SampleSettings, ScoreSettings, SecondOpinionSettings
 from monitor.stages import sample
 from monitor.stages.score import Scorer
-from monitor.store.sql_store import SqlStore, open_store
+from monitor.store.sql_store import SqlStore
 
 NOW = ASKED_AT + timedelta(minutes=1)
 METRICS = load_all("answer", judge_name="openai:judge-1")
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStore]:
+def store(store: SqlStore) -> SqlStore:
     """A store with twenty sampled turns."""
-    store = open_store(f"sqlite:///{tmp_path / 'store.db'}")
     turns = [judged_turn(name=str(number)) for number in range(20)]
     store.replace_turns([Assembly(trace_id=t.trace_id, through=1, turns=(t,)) for t in turns], now=NOW)
     sample.tick(store, SampleSettings(), rubrics=[m.rubric for m in METRICS], proxy=None, now=NOW)
-    yield store
-    store.close()
+    return store
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -52,14 +51,6 @@ def pending(alert_id: str = "a1", *, recovered_at: datetime | None = None, at: d
 def recovered(alert: Alert, at: datetime) -> Alert:
     """Return the alert with its recovery seen, as detection would."""
     return replace(alert, regression=replace(alert.regression, recovered_at=at))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStore]:
-    """An empty SQLite store."""
-    opened = open_store(f"sqlite:///{tmp_path / 'm.db'}")
-    yield opened
-    opened.close()
 
 
 async def deliver(

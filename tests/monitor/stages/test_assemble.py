@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,7 +23,7 @@ from monitor.ports import Dialect
 from monitor.runtime.isolation import PluginFailures, guarded_dialect
 from monitor.settings.tree import AssembleSettings
 from monitor.stages.assemble import reopen, tick
-from monitor.store.sql_store import SqlStore, open_store
+from monitor.store.sql_store import SqlStore
 
 if TYPE_CHECKING:
     from tests.monitor.conftest import Make
@@ -71,11 +70,9 @@ class Feed:
 
 
 @pytest.fixture
-def feed(tmp_path: Path, dialects: tuple[Dialect, ...]) -> Iterator[Feed]:
+def feed(store: SqlStore, dialects: tuple[Dialect, ...]) -> Feed:
     """An empty store."""
-    store = open_store(f"sqlite:///{tmp_path}/monitor.db")
-    yield Feed(store, dialects)
-    store.close()
+    return Feed(store, dialects)
 
 
 def of_trace(span: Span, number: int) -> Span:

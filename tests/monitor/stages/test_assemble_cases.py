@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeAlias
@@ -17,7 +17,7 @@ from monitor.payloads.otlp.fragments import decode_otlp, split_otlp
 from monitor.ports import Dialect
 from monitor.settings.tree import AssembleSettings
 from monitor.stages.assemble import tick
-from monitor.store.sql_store import SqlStore, open_store
+from monitor.store.sql_store import SqlStore
 
 pytestmark = pytest.mark.shared
 
@@ -25,14 +25,6 @@ BEGAN = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
 SETTINGS = AssembleSettings(quiet=timedelta(seconds=60))
 
 Post: TypeAlias = Callable[..., tuple[Turn, ...]]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStore]:
-    """An empty store."""
-    opened = open_store(f"sqlite:///{tmp_path}/monitor.db")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

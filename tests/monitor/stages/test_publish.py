@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from incident import alert_about, rise
@@ -14,7 +12,7 @@ from monitor.errors import Paused, Permanent, Retryable
 from monitor.model.trends import Alert, AlertState, Rollup, Series, Sums
 from monitor.stages.publish import GAUGES, quality_gauges, tick
 from monitor.statistics.rates import wilson_rate
-from monitor.store.sql_store import SqlStore, open_store
+from monitor.store.sql_store import SqlStore
 from monitor.telemetry import Gauge, Telemetry
 
 NOW = datetime(2026, 5, 4, 12, 20, tzinfo=UTC)
@@ -128,14 +126,6 @@ class Board:
         if alert.alert_id in self.failures:
             raise self.failures[alert.alert_id]
         self.annotated.append((alert.alert_id, alert.state.value))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStore]:
-    """An empty SQLite store."""
-    opened = open_store(f"sqlite:///{tmp_path / 'm.db'}")
-    yield opened
-    opened.close()
 
 
 async def test_an_alert_is_annotated_once_per_state(store: SqlStore) -> None:

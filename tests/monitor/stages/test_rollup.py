@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ from monitor.model.turns import Turn, turn_id
 from monitor.settings.tree import RollupSettings
 from monitor.stages import rollup
 from monitor.statistics.rates import wilson_rate
-from monitor.store.sql_store import SqlStore, open_store
+from monitor.store.sql_store import SqlStore
 from monitor.stores import Window
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -24,14 +23,6 @@ RUBRIC = Rubric(
     metric="groundedness", rubric_id="r1", needs=frozenset({"response"}), scale_min=1, scale_max=5, title="Groundedness"
 )
 SETTINGS = RollupSettings()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStore]:
-    """An empty SQLite store."""
-    opened = open_store(f"sqlite:///{tmp_path / 'm.db'}")
-    yield opened
-    opened.close()
 
 
 def turn(number: int, *, hour: int = 0, release: str = "1") -> Turn:

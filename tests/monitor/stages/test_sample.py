@@ -1,11 +1,8 @@
 """Turns become jobs."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from judged_turn import ASKED_AT, judged_turn
@@ -16,7 +13,7 @@ from monitor.model.spans import Assembly
 from monitor.model.turns import Turn
 from monitor.settings.tree import SampleSettings
 from monitor.stages.sample import decide, tick
-from monitor.store.sql_store import SqlStore, open_store
+from monitor.store.sql_store import SqlStore
 
 NOW = ASKED_AT + timedelta(minutes=1)
 
@@ -33,14 +30,6 @@ ALL = (GROUNDEDNESS, RELEVANCE, SIMILARITY)
 
 def _decide(turn: Turn, *, rate: float = 1.0, salt: str = "s", rubrics: tuple[Rubric, ...] = ALL) -> Sampling:
     return decide(turn, rubrics, settings=SampleSettings(rate=rate, salt=salt), proxy=None, now=NOW)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStore]:
-    """An empty store on disk."""
-    opened = open_store(f"sqlite:///{tmp_path / 'store.db'}")
-    yield opened
-    opened.close()
 
 
 def _keep(store: SqlStore, *turns: Turn) -> None:

@@ -36,7 +36,7 @@ from monitor.settings.tree import BudgetSettings, SampleSettings, ScoreSettings,
 from monitor.stages import sample
 from monitor.stages.sample import missing, queue
 from monitor.stages.score import COUNTERS, Scorer
-from monitor.store.sql_store import SqlStore, open_store
+from monitor.store.sql_store import SqlStore
 
 NOW = ASKED_AT + timedelta(minutes=1)
 RELEVANCE = load("relevance", judge_name="openai:judge-1")
@@ -121,13 +121,11 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
+def bench(store: SqlStore) -> Iterator[Bench]:
     """A bench with an empty store."""
-    store = open_store(f"sqlite:///{tmp_path / 'store.db'}")
     server = JudgeServer()
     yield Bench(store, server)
     server.close()
-    store.close()
 
 
 async def test_verdict(bench: Bench) -> None:
@@ -603,10 +601,10 @@ async def test_finding_that_cannot_be_stored(bench: Bench, max_output_tokens: in
 
 
 @pytest.mark.parametrize("metric", [RELEVANCE, PROXY])
-async def test_turn_that_cannot_be_read(bench: Bench, tmp_path: Path, metric: Metric) -> None:
+async def test_turn_that_cannot_be_read(bench: Bench, store_path: Path, metric: Metric) -> None:
     """A broken row ends the jobs of its own turn as internal."""
     bench.keep(*(judged_turn(name=str(number)) for number in range(4)), metrics=[metric])
-    with closing(sqlite3.connect(tmp_path / "store.db")) as database, database:
+    with closing(sqlite3.connect(store_path)) as database, database:
         database.execute("UPDATE turn_texts SET citations = '{' WHERE turn_id = 'turn-1'")
     await bench.drain(metric)
     assert [None, Reason.INTERNAL, None, None] == [bench.reason(f"turn-{number}") for number in range(4)]
