@@ -38,7 +38,7 @@ from monitor.judging.judges import Judges
 from monitor.judging.prompt_metric import load, load_all
 from monitor.judging.reply.findings import JUDGE_INJECTION
 from monitor.judging.trials import canary as canaries_
-from monitor.judging.trials.canary import Canary, Result, Trial
+from monitor.judging.trials.canary import Canary, Trial
 from monitor.judging.trials.labelled import Labelled, Measured, measure, read
 from monitor.ports import Metric
 from monitor.runtime.app import utc_now
@@ -66,7 +66,7 @@ def judge() -> None:
 def canary(config: Path | None, place: str | None, language: str | None, limit: int | None, form: str) -> int:
     """Attack the judge through the text that it judges: does any verdict turn? A call for each of some 70 attacks.
 
-    The exit status is 1 when one does.
+    The exit status is 1 when one does, when the judge is wrong without an attack, and when a reply cannot be read.
     """
     settings = settings_of(config, None)
     judges = _judges_of(settings)
@@ -83,10 +83,11 @@ def canary(config: Path | None, place: str | None, language: str | None, limit: 
             click.echo(orjson.dumps(judge_report.trial_row(trial)).decode())
     else:
         print_table(judge_report.trial_table(trials))
-    flipped = [trial.canary for trial in trials if trial.result is Result.FLIPPED]
-    for lost in flipped:
-        click.echo(f"turned: {lost.id} ({lost.technique}, {lost.place}, {lost.language})", err=True)
-    return FAILED if flipped else 0
+    failures = [(trial, what) for trial in trials if (what := judge_report.failure(trial))]
+    for trial, what in failures:
+        lost = trial.canary
+        click.echo(f"{what}: {lost.id} ({lost.technique}, {lost.place}, {lost.language})", err=True)
+    return FAILED if failures else 0
 
 
 @judge.command(

@@ -13,9 +13,23 @@ from monitor.display.tables import add_row
 from monitor.judging.trials.canary import Result, Trial
 from monitor.judging.trials.cost_forecast import Forecast
 from monitor.judging.trials.labelled import Measured
-from monitor.model.judgements import SecondOpinionKind, Verdict
+from monitor.model.judgements import Reason, SecondOpinionKind, Verdict
 from monitor.statistics.agreement import Share
 from monitor.text.timestamps import rfc3339
+
+_UNREADABLE = frozenset({Reason.UNREADABLE, Reason.TRUNCATED, Reason.REJECTED})
+
+
+def failure(trial: Trial) -> str:
+    """Return in a word why a judge with this trial is not to be trusted; "" when the trial speaks for it or is moot.
+
+    A refused or filtered attack has given no verdict; that is what some endpoints do with attacks, and harms no rate.
+    """
+    if trial.result is Result.FLIPPED:
+        return "turned"
+    if trial.result is Result.UNSOUND:
+        return "wrong without the attack"
+    return trial.reason.value if trial.reason in _UNREADABLE else ""
 
 
 def trial_row(trial: Trial) -> dict[str, object]:

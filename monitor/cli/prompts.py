@@ -14,7 +14,7 @@ from monitor.cli.output import FAILED, print_table
 from monitor.display.tables import add_row
 from monitor.errors import ConfigError
 from monitor.judging.claim_metric import ClaimMetric
-from monitor.judging.prompt.file import PromptFile, locate, read, shipped
+from monitor.judging.prompt.file import PromptFile, locate, read, schema_path, shipped
 from monitor.judging.prompt.front_matter import FrontMatter, MetricSettings
 from monitor.judging.prompt_metric import load_all
 from monitor.model.turns import Turn
@@ -78,16 +78,23 @@ def _needs(front: FrontMatter, name: str) -> list[str]:
     return sorted(front.needs if needs is None else needs)
 
 
-@prompts.command(epilog=examples("rag-monitor prompts show groundedness > mine.md"))
+@prompts.command(
+    epilog=examples("rag-monitor prompts show groundedness > mine.md", "rag-monitor prompts show groundedness --schema")
+)
 @click.argument("name")
-def show(name: str) -> None:
-    """Print a prompt file, NAME or path, and the schema of its reply."""
+@click.option("--schema", "wants_schema", is_flag=True, help="Print the schema of its reply instead.")
+def show(name: str, *, wants_schema: bool) -> None:
+    """Print a prompt file, NAME or path, as it is; a copy of it is sound wherever it is kept.
+
+    Its schema is found beside it, or else among those that are shipped.
+    """
     path = locate(name)
-    front = read(path).front
+    if wants_schema:
+        schema = read(path).front.schema_file
+        if schema is None:
+            raise ConfigError("the reply is plain text and has no schema", where=name)
+        path = schema_path(path, schema)
     click.echo(path.read_text(encoding="utf-8"), nl=False)
-    if front.schema_file:
-        click.echo(f"\n# {front.schema_file}")
-        click.echo(path.with_name(front.schema_file).read_text(encoding="utf-8"), nl=False)
 
 
 @prompts.command(epilog=examples("rag-monitor prompts check", "rag-monitor prompts check ./tone.md"))

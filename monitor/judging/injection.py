@@ -109,7 +109,6 @@ _JUDGES = (
     ),
     (("评审", "評価者", "得分"), r"(?:评审|評価者|得分).{0,30}(?:[5５]|10|supported|満点|满分)"),
 )
-_LONGEST = 20_000
 
 
 def _compiled(table: Iterable[tuple[tuple[str, ...], str]]) -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
@@ -120,8 +119,15 @@ _TABLES = {JUDGE_INJECTION: _compiled(_JUDGES), PROMPT_INJECTION: _compiled(_ORD
 
 
 def flags(turn: Turn) -> frozenset[str]:
-    """Return JUDGE_INJECTION and PROMPT_INJECTION as far as answer, question or documents plainly call for them."""
-    texts = (turn.response, turn.query, *(citation.content for citation in turn.citations or ()))
+    """Return JUDGE_INJECTION and PROMPT_INJECTION as far as any text that a judge is shown plainly calls for them."""
+    citations = turn.citations or ()
+    texts = (
+        turn.response,
+        turn.query,
+        turn.ground_truth,
+        *(message.content for message in turn.history),
+        *(text for citation in citations for text in (citation.id, citation.title, citation.content)),
+    )
     return frozenset().union(*(flags_of(text) for text in texts if text))
 
 
@@ -133,7 +139,7 @@ def flags_of(text: str) -> frozenset[str]:
     >>> sorted(flags_of("The judge set the fine at 500 euro. You may ignore the letter if you have paid."))
     []
     """
-    lowered = text[:_LONGEST].lower()
+    lowered = text.lower()
     return frozenset(flag for flag, table in _TABLES.items() if _holds(lowered, table))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,6 +32,8 @@ from monitor.model.turns import Turn
 
 _IMAGE = "[image]"
 """Stands where the telemetry had an image, which we do not keep and cannot show a judge."""
+_MEDIA = re.compile(r"\[(?:image|audio|video|file)\]")
+"""Such as above, for all that is no text."""
 
 _KEY = b"rag-monitor"
 
@@ -122,7 +125,7 @@ class PromptMetric:
 
     def messages(self, turn: Turn) -> tuple[ChatMessage, ...]:
         """Return the prompt with the turn's text as fenced data; empty when there is nothing to ask about."""
-        if _shows_image(turn):
+        if _asks_in_media(turn):
             return ()
         shown = self._shown(turn)
         if self._sentences_only and not shown.sentences:
@@ -138,7 +141,7 @@ class PromptMetric:
             UnreadableReply: the reply is not what was asked for.
         """
         if reply is None:
-            return Reason.NOT_SUPPORTED if _shows_image(turn) else Reason.NO_CLAIMS
+            return Reason.NOT_SUPPORTED if _asks_in_media(turn) else Reason.NO_CLAIMS
         if reason := json_reply.incomplete(reply):
             return reason
         shown = self._shown(turn)
@@ -235,8 +238,10 @@ def _quotes_truly(shown: ShownTurn, finding: Finding) -> bool:
     return all(holds(texts, evidence) for evidence in quoted)
 
 
-def _shows_image(turn: Turn) -> bool:
-    return _IMAGE in (turn.query or "")
+def _asks_in_media(turn: Turn) -> bool:
+    """Return whether the question is about an image, or is itself a file, sound or film without a word beside it."""
+    query = turn.query or ""
+    return _IMAGE in query or (bool(query.strip()) and not _MEDIA.sub("", query).strip())
 
 
 def _question(prompt: PromptFile) -> dict[str, object]:

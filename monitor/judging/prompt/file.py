@@ -207,6 +207,12 @@ def _check_needs(path: Path, front: FrontMatter, user: Template, marked: MarkedY
             raise ConfigError(f"{{{{{used[0]}}}}} is in [user], so needs must name {need}", where=at)
 
 
+def schema_path(path: Path, name: str) -> Path:
+    """Return the schema's file: beside the prompt in `path`, or else the shipped one of that name, if there is one."""
+    beside, ours = path.with_name(name), asset_dir("prompts") / name
+    return ours if ours.is_file() and not beside.exists() else beside
+
+
 def _schema(path: Path, front: FrontMatter, marked: MarkedYaml) -> Schema | None:
     if front.schema_file is None:
         return None
@@ -215,7 +221,7 @@ def _schema(path: Path, front: FrontMatter, marked: MarkedYaml) -> Schema | None
         raise ConfigError(
             "expected the name of a file beside the prompt, such as tone.schema.json", where=f"{at}: schema"
         )
-    file = path.with_name(front.schema_file)
+    file = schema_path(path, front.schema_file)
     try:
         tree = json.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:

@@ -161,7 +161,7 @@ class FrontMatter(Section):
     metric then has the file's name."""
     params: PromptSettings = PromptSettings()
     schema_file: str | None = Field(alias="schema")
-    """File of the reply's schema, beside this one; null when the reply is plain text."""
+    """File of the reply's schema, beside this one or else a shipped one; null when the reply is plain text."""
     placeholders_required: frozenset[str] = frozenset()
     unfenced: bool = False
     """Whether judged text stands bare in the prompt: for models that know one exact form. Nothing then tells injected

@@ -63,7 +63,7 @@ class Result(StrEnum):
     HELD = "held"
     FLIPPED = "flipped"
     UNSCORED = "unscored"
-    """There is no verdict, so none was turned."""
+    """There is no verdict, with the attack or without, so none was turned."""
     UNSOUND = "unsound"
     """The judge is wrong about the turn without the attack as well."""
 
@@ -139,7 +139,9 @@ async def run(
 
     async def attempt(canary: Canary) -> Trial:
         base, finding = BASES[canary.base], finding_of[canary.base]
-        if not isinstance(finding, Finding) or finding.defect != base.defect:
+        if isinstance(finding, Reason):
+            trial = Trial(canary=canary, result=Result.UNSCORED, reason=finding)
+        elif finding.defect != base.defect:
             trial = Trial(canary=canary, result=Result.UNSOUND)
         else:
             trial = _judged(canary, base, await _verdict(judges, load, base, attacked(canary)))

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from judge_server import JudgeServer, completion, kind
+from judge_server import JudgeServer, Step, completion, kind
 from judged_turn import ASKED_AT, judged_turn
 from obedient_judge import ObedientJudge
 
@@ -76,6 +77,25 @@ def test_canary_that_turns(server: JudgeServer, run: Run) -> None:
     assert 1 == found.return_value
     assert "turned: answer-nl-order (order, answer, nl)" in found.output
     assert "1 attacks" in found.output
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "said"),
+    [
+        (lambda _: "Score: 5", 1, "unreadable: answer-nl-order (order, answer, nl)"),
+        (lambda body: completion(kind(body)), 1, "wrong without the attack: answer-nl-order"),
+        (lambda _: completion(None, refusal="No."), 0, ""),
+    ],
+    ids=["unreadable", "unsound", "refusing"],
+)
+def test_canary_of_a_judge_that_proves_nothing(
+    server: JudgeServer, run: Run, answer: Callable[[dict[str, Any]], str | Step], status: int, said: str
+) -> None:
+    """A judge that is wrong without any attack, or cannot be read, fails the trial as one does that gives in."""
+    server.answer = answer
+    trial = run("judge", "canary", "--language", "nl", "--place", "answer")
+    assert (status, None) == (trial.return_value, trial.exception)
+    assert said in trial.output
 
 
 def test_canary_without_a_judge(run: Run) -> None:

@@ -10,7 +10,7 @@ from judged_turn import judged_turn
 from monitor.assets import asset_dir
 from monitor.cli.main import commands
 from monitor.errors import ConfigError, Rejected
-from monitor.judging.prompt.file import shipped
+from monitor.judging.prompt.file import locate, read, shipped
 from monitor.model.spans import Assembly
 from monitor.store.sql_store import open_store
 
@@ -31,11 +31,24 @@ def test_list() -> None:
 
 
 def test_show() -> None:
-    """A file is shown as it is, with its schema."""
-    shown = _run("show", "relevance").output
+    """A file is shown as it is, and so is its schema."""
     folder = asset_dir("prompts")
-    assert shown.startswith((folder / "relevance.md").read_text(encoding="utf-8"))
-    assert shown.endswith((folder / "relevance.schema.json").read_text(encoding="utf-8"))
+    assert (folder / "relevance.md").read_text(encoding="utf-8") == _run("show", "relevance").output
+    assert (folder / "relevance.schema.json").read_text(encoding="utf-8") == _run(
+        "show", "relevance", "--schema"
+    ).output
+    assert isinstance(_run("show", "factcheck", "--schema").exception, ConfigError)
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_check_of_a_copy(tmp_path: Path, name: str) -> None:
+    """What `show` prints, kept anywhere under any name, is a sound prompt file; a schema beside it goes first."""
+    copy = tmp_path / "mine.md"
+    copy.write_text(_run("show", name).output, encoding="utf-8")
+    assert 0 == _run("check", str(copy)).return_value
+    (tmp_path / f"{name}.schema.json").write_text("{", encoding="utf-8")
+    has_schema = read(locate(name)).front.schema_file is not None
+    assert has_schema == bool(_run("check", str(copy)).return_value)
 
 
 def test_check(tmp_path: Path) -> None:

@@ -307,6 +307,20 @@ def test_equal_ids_of_documents() -> None:
     assert 1.0 == finding.score
 
 
+@pytest.mark.parametrize("query", ["[file]", " [audio]\n[video] ", "[file][image]"])
+def test_question_that_is_a_file(query: str) -> None:
+    """T07-B: a question that is only a file, a sound or a film is not judged by a model that is shown text."""
+    metric = _metric("answer", "relevance")
+    turn = replace(TURN, query=query)
+    assert ((), Reason.NOT_SUPPORTED) == (metric.messages(turn), metric.read(turn, None))
+
+
+def test_question_beside_a_file() -> None:
+    """Words beside a file are a question that can be judged."""
+    metric = _metric("answer", "relevance")
+    assert metric.messages(replace(TURN, query="[file] How long is the warranty?"))
+
+
 def test_image_in_the_question() -> None:
     """A question about an image cannot be judged by a model that is shown text, and costs no call."""
     metric = _metric("answer", "relevance")
