@@ -193,14 +193,26 @@ DIALECT = Convention(
     versions="Spring AI 1.0 milestones to 2.0",
     setup=Setup(
         lines=(
+            "# Spring Boot 4, with spring-boot-starter-opentelemetry:\n"
+            "management.opentelemetry.tracing.export.otlp.endpoint=http://rag-monitor:4318/v1/traces\n"
+            "management.opentelemetry.logging.export.otlp.endpoint=http://rag-monitor:4318/v1/logs\n"
+            "# Spring Boot 3, with micrometer-tracing-bridge-otel and opentelemetry-exporter-otlp:\n"
             "management.otlp.tracing.endpoint=http://rag-monitor:4318/v1/traces\n"
-            "management.otlp.logging.endpoint=http://rag-monitor:4318/v1/logs  # and OpenTelemetry's logback appender\n"
+            "management.otlp.logging.endpoint=http://rag-monitor:4318/v1/logs\n"
+            "# both:\n"
             "management.tracing.sampling.probability=1.0"
         ),
         content="spring.ai.chat.client.observations.log-prompt=true",
-        remark="log-completion, chat.observations.* and vectorstore.observations.log-query-response too",
+        remark=(
+            "log-completion, chat.observations.* and vectorstore.observations.log-query-response too; Spring AI 2.0 "
+            "logs nothing without beans of its handlers, and logs leave only by OpenTelemetry's logback appender: "
+            "docs/dialects.md"
+        ),
         session="the chat memory's conversation id; spring.reactor.context-propagation=auto keeps streamed turns whole",
-        documents="log-query-response of the vector store, else what an advisor's prompt shows",
+        documents=(
+            "log-query-response, with spring-ai-autoconfigure-vector-store-observation among the dependencies, else "
+            "what an advisor's prompt shows"
+        ),
     ),
     session_and_user=SessionAndUserKeys(session_id=("spring.ai.chat.client.conversation.id",)),
     claims=claims,
