@@ -11,7 +11,7 @@ from monitor.cli.output import print_rows
 from monitor.detection.baseline_status import baseline_statuses, status_lines
 from monitor.display import tables
 from monitor.display.alert_text import one_line
-from monitor.display.undelivered import undelivered_line
+from monitor.display.undelivered import unannotated_line, undelivered_line
 from monitor.runtime.app import utc_now
 
 
@@ -22,7 +22,7 @@ from monitor.runtime.app import utc_now
 def alerts(config: Path | None, store_url: str | None, form: str) -> None:
     """Print alerts, newest first, each with its defect rate and the normal one; then the baseline of each trend.
 
-    Channels that have not taken a message are named, with how many and why.
+    Channels that have not taken a message are named, with how many and why; so is Grafana.
     """
     settings = settings_of(config, store_url)
     detect = settings.detect
@@ -36,3 +36,5 @@ def alerts(config: Path | None, store_url: str | None, form: str) -> None:
             for undelivered in store.undelivered(since=now - settings.alert.retry_for):
                 line = f"channel {one_line(undelivered.channel)}: {undelivered_line(undelivered)}"
                 click.echo(tables.printable(line))
+            if settings.grafana.url and (line := unannotated_line(store.alerts())):
+                click.echo(f"Grafana: {line}; /readyz and the log say why")

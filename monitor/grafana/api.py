@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from grafana_client.api import GrafanaApi
 from grafana_client.client import GrafanaException, GrafanaTimeoutError
+from niquests import PreparedRequest, Response
 from niquests.exceptions import RequestException, SSLError
 
 from monitor.errors import ConfigError, Paused, Permanent, RateLimited, Retryable
@@ -25,9 +26,13 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 REFUSED_PAUSE = timedelta(minutes=5)
-"""Between two tries while Grafana answers 401 or 403, or will not take the dashboard; more would only fill logs."""
+"""Between two tries of what Grafana refuses: of all while it answers 401 or a login page, else of the same, such as
+to push the dashboard; more would only fill logs."""
 
-_REFUSED = frozenset({401, 403})
+_EVERYTHING = "everything"
+_FORBIDDEN = 403
+_REFUSED = frozenset({401, _FORBIDDEN})
+_WITH_CONTENT = frozenset({200, 201, 202})
 _AGAIN = frozenset({408, 425})
 _TOO_MANY = 429
 _SERVER_ERRORS = 500
@@ -99,6 +104,10 @@ class _Annotations(Protocol):
     ) -> object: ...
 
 
+class _NotGrafanaError(Exception):
+    """A page answered, such as that of a login, which may look like a success; the message says what came."""
+
+
 class Connection:
     """Calls Grafana; of one thread at a time. The token file is read anew after every refusal."""
 
@@ -112,7 +121,8 @@ class Connection:
         self._clock = clock
         self._address = _Address(settings.url)
         self._api: GrafanaApi | None = None
-        self._not_before: datetime | None = None
+        self._not_before: dict[str, datetime] = {}
+        """What was refused -> when to try it again; `_EVERYTHING` is refused to a token that is none."""
 
     @property
     def address(self) -> str:
@@ -124,24 +134,31 @@ class Connection:
 
         Raises:
             Retryable: no answer, a server error, or a refusal.
-            Paused: nothing was sent, since the last refusal is not `REFUSED_PAUSE` ago, or it is refused once more.
+            Paused: nothing was sent, since this or everything was refused less than `REFUSED_PAUSE` ago; or it is
+                refused once more.
             Permanent: Grafana understood and will not; `reason` is `http_<status>`.
             ConfigError: there is no token.
         """
         now = self._clock()
-        if self._not_before is not None and now < self._not_before:
+        not_before = max(self._not_before.get(what, now) for what in (_EVERYTHING, doing))
+        if now < not_before:
             raise Paused(
-                f"grafana: {doing}: not tried, the token was refused; next try in {self._not_before - now}",
-                retry_after=self._not_before - now,
+                f"grafana: {doing}: not tried, the token was refused; next try in {not_before - now}",
+                retry_after=not_before - now,
             )
         if self._api is None:
             self._api = self._connect()
         try:
             result = use(cast("Api", self._api))
         except GrafanaException as error:
-            if error.status_code in _REFUSED:
-                raise self._refused(doing, error, now) from None
-            raise _translated(doing, error) from None
+            if error.status_code not in _REFUSED:
+                raise _translated(doing, error) from None
+            # 403 is about this right, of which a token may have others.
+            what = doing if error.status_code == _FORBIDDEN else _EVERYTHING
+            answer = f"answered {error.status_code} ({_message(error)}); the token needs the right to do this"
+            raise self._refused(doing, answer, what=what, now=now) from None
+        except _NotGrafanaError as error:
+            raise self._refused(doing, str(error), what=_EVERYTHING, now=now) from None
         except SSLError as error:
             self.close()
             raise Retryable(
@@ -150,9 +167,10 @@ class Connection:
             ) from error
         except (RequestException, OSError) as error:
             raise Retryable(f"grafana: {doing}: no answer from {self.address}: {type(error).__name__}") from error
-        if self._not_before is not None:
-            self._not_before = None
-            log.info("grafana: %s accepts the token again", self.address)
+        if self._not_before:
+            accepted = [self._not_before.pop(what, None) for what in (_EVERYTHING, doing)]
+            if any(accepted):
+                log.info("grafana: %s accepts the token again", self.address)
         return result
 
     def close(self) -> None:
@@ -167,9 +185,11 @@ class Connection:
         credential: str | tuple[str, str] | None = token or self._address.login
         if credential is None:
             raise ConfigError("missing; give token, token_file or the variable GRAFANA_TOKEN", where="grafana.token")
+        # A login may see several organisations, and says in each request which; a token belongs to one.
+        organization = None if token else settings.org_id
         # GrafanaApi.from_url joins "grafana" and "api" to "grafanaapi" without a trailing slash, and lets
         # "?verify=false" in an address switch certificate checks off.
-        return GrafanaApi(
+        api = GrafanaApi(
             auth=credential,
             protocol=self._address.scheme,
             host=self._address.host,
@@ -178,15 +198,17 @@ class Connection:
             verify=str(settings.ca_file) if settings.ca_file else True,
             timeout=settings.timeout.total_seconds(),
             user_agent="rag-monitor",
+            organization_id=organization,
         )
+        api.client.s.hooks["response"] = [_only_grafana]
+        return api
 
-    def _refused(self, doing: str, error: GrafanaException, now: datetime) -> Retryable:
-        again = self._not_before is not None
-        self._not_before = now + REFUSED_PAUSE
+    def _refused(self, doing: str, answer: str, *, what: str, now: datetime) -> Retryable:
+        again = what in self._not_before
+        self._not_before[what] = now + REFUSED_PAUSE
         self.close()
         return (Paused if again else Retryable)(
-            f"grafana: {doing}: {self.address} answered {error.status_code} ({_message(error)}); the token needs the "
-            f"right to do this; trying again every {REFUSED_PAUSE}, everything else goes on",
+            f"grafana: {doing}: {self.address} {answer}; trying again every {REFUSED_PAUSE}, everything else goes on",
             retry_after=REFUSED_PAUSE,
         )
 
@@ -220,6 +242,39 @@ def field(reply: object, name: str) -> object:
 def items(reply: object) -> tuple[object, ...]:
     """Return the items of a list in a reply; () when the reply is no list."""
     return tuple(reply) if isinstance(reply, list) else ()
+
+
+def _only_grafana(response: PreparedRequest | Response, **_: object) -> None:
+    """Refuse what follows a redirect or is no JSON: a POST that ends on a page has changed nothing, with status 200.
+
+    Called for each response before a redirect is followed.
+    """
+    if isinstance(response, Response) and (problem := _not_grafana(response)):
+        response.close()
+        raise _NotGrafanaError(problem)
+
+
+def _not_grafana(response: Response) -> str:
+    status = response.status_code or 0
+    if location := response.headers.get("Location") if 300 <= status < 400 else None:  # noqa: PLR2004 -- RFC 9110
+        return (
+            f"redirects to {_without_query(str(location))}: a login stands before Grafana, or it has moved; "
+            "grafana.url must be Grafana's own address, and the token must get past the login"
+        )
+    kind = str(response.headers.get("Content-Type") or "nothing")
+    if status in _WITH_CONTENT and "json" not in kind:
+        return (
+            f"answered with a page ({kind.partition(';')[0]}) and not as Grafana does: a login stands before it, or "
+            "grafana.url is another server's"
+        )
+    return ""
+
+
+def _without_query(address: str) -> str:
+    """Return an address without what may be a secret: login, query and fragment."""
+    parts = urlsplit(address)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}" if host else parts.path
 
 
 def _translated(doing: str, error: GrafanaException) -> Retryable | Permanent:

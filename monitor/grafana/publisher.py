@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -17,7 +17,7 @@ from grafana_client.client import GrafanaClientError
 
 from monitor.assets import asset_dir
 from monitor.display.alert_text import explanation, headline
-from monitor.errors import ConfigError, Paused, Permanent
+from monitor.errors import ConfigError, MonitorError, Paused, Permanent
 from monitor.grafana.api import REFUSED_PAUSE, Api, Connection, field, items
 from monitor.grafana.dashboard import MANAGED, RATE_PANEL, UID, DataSource, Json, bind, choose, load, revision, tags
 from monitor.model.spans import EPOCH
@@ -53,6 +53,9 @@ class GrafanaPublisher:
         self._push_after: datetime | None = None
         self._provisioned = False
         self._unmanaged = False
+        self._dashboard_problem = ""
+        self._annotation_problems: dict[str, str] = {}
+        """By alert id."""
 
     async def provision(self) -> None:
         """Make folder and dashboard exist as shipped; a dashboard that is provisioned or not `managed` is left alone.
@@ -69,9 +72,12 @@ class GrafanaPublisher:
         self._push_after = None
         try:
             await self._call("pushing the dashboard", self._push)
-        except (ConfigError, Permanent):
-            self._push_after = now + REFUSED_PAUSE
+        except MonitorError as error:
+            self._dashboard_problem = _reason(error) or self._dashboard_problem
+            if isinstance(error, ConfigError | Permanent):
+                self._push_after = now + REFUSED_PAUSE
             raise
+        self._dashboard_problem = ""
 
     async def annotate(self, alert: Alert) -> None:
         """Mark the alert's onset, and once it is resolved the span up to its recovery.
@@ -80,7 +86,21 @@ class GrafanaPublisher:
             Retryable: as `provision`.
             Permanent: Grafana will not take the annotation.
         """
-        await self._call("annotating", lambda api: _annotate(api, alert))
+        try:
+            await self._call("annotating", lambda api: _annotate(api, alert))
+        except MonitorError as error:
+            if reason := _reason(error):
+                self._annotation_problems[alert.alert_id] = reason
+            raise
+        self._annotation_problems.pop(alert.alert_id, None)
+
+    def health(self) -> Mapping[str, str]:
+        """Return what Grafana does not take now (`dashboard`, `annotations`) and why; empty when all is well."""
+        problems = {"dashboard": self._dashboard_problem} if self._dashboard_problem else {}
+        if self._annotation_problems:
+            *_, latest = self._annotation_problems.values()
+            problems["annotations"] = latest
+        return problems
 
     async def check(self) -> str:
         """Return one line about what is there; only reads.
@@ -113,12 +133,31 @@ class GrafanaPublisher:
             if error.status_code == _BAD_REQUEST and "provisioned" in str(error).lower():
                 self._leave_provisioned()
                 return
-            present = _present(api) if error.status_code in _CONFLICT else None
-            if present is None:
+            if error.status_code not in _CONFLICT:
                 raise
+            present = _present(api)
+            if present is None:
+                self._save_beside_namesake(api, model)
+                return
             if self._replaceable(present, model):
                 self._save(api, model, present)
                 log.info("grafana: dashboard %s changed while it was pushed; replaced on the second try", UID)
+
+    def _save_beside_namesake(self, api: Api, model: dict[str, Json]) -> None:
+        """Push a new dashboard under its other title: the first one is another's, which is never overwritten."""
+        title = f"{model['title']} (rag-monitor)"
+        try:
+            self._save(api, {**model, "title": title}, None)
+        except GrafanaClientError as error:
+            if error.status_code not in _CONFLICT:
+                raise
+            raise Permanent(
+                f"grafana: pushing the dashboard: other dashboards in folder {self._settings.folder!r} have the titles "
+                f"{model['title']!r} and {title!r}; rename one of them, or name another folder in grafana.folder "
+                f"({error.message})",
+                reason="name_taken",
+            ) from None
+        log.warning("grafana: another dashboard has the title %r; ours is called %r", model["title"], title)
 
     def _replaceable(self, present: _Present, model: dict[str, Json]) -> bool:
         """Say whether the present dashboard may and must be replaced; without its tag it belongs to its users."""
@@ -138,11 +177,14 @@ class GrafanaPublisher:
         self._provisioned = True
 
     def _save(self, api: Api, model: dict[str, Json], present: _Present | None) -> None:
-        # A dashboard that was moved stays where it is; one that is new never overwrites a namesake.
+        # A dashboard that was moved or renamed stays so; one that is new never overwrites a namesake.
         folder_uid = present.folder if present else _make_folder(api, self._settings.folder)
+        dashboard = {key: value for key, value in model.items() if key not in {"id", "version"}}
+        if present and present.title:
+            dashboard["title"] = present.title
         api.dashboard.update_dashboard(
             {
-                "dashboard": {key: value for key, value in model.items() if key not in {"id", "version"}},
+                "dashboard": dashboard,
                 "folderUid": folder_uid,
                 "message": f"rag-monitor {revision(tags(model))}",
                 "overwrite": present is not None,
@@ -151,14 +193,15 @@ class GrafanaPublisher:
         log.info("grafana: dashboard %s pushed (%s)", UID, revision(tags(model)))
 
     def _check_organisation(self, api: Api) -> None:
-        """A token belongs to one organisation; Grafana ignores a header that names another."""
+        """A token belongs to one organisation, and a login may not be a member of the one that is asked for."""
         wanted = self._settings.org_id
         if wanted is None:
             return
         organization = field(api.organization.get_current_organization(), "id")
         if organization != wanted:
             raise ConfigError(
-                f"the token belongs to organisation {organization}, the settings say {wanted}", where="grafana.org_id"
+                f"the token (or login) belongs to organisation {organization}, the settings say {wanted}",
+                where="grafana.org_id",
             )
 
     def _look(self, api: Api) -> str:
@@ -182,6 +225,7 @@ class _Present:
     """The dashboard that Grafana has."""
 
     tags: tuple[str, ...]
+    title: str
     folder: str
     provisioned: bool
 
@@ -196,9 +240,15 @@ def _present(api: Api) -> _Present | None:
     meta = field(dashboard, "meta")
     return _Present(
         tags=tags(field(dashboard, "dashboard")),
+        title=str(field(field(dashboard, "dashboard"), "title") or ""),
         folder=str(field(meta, "folderUid") or ""),
         provisioned=field(meta, "provisioned") is True,
     )
+
+
+def _reason(error: MonitorError) -> str:
+    """Return what is wrong; "" for a pause after something that was said then."""
+    return "" if isinstance(error, Paused) else str(error)
 
 
 def _sources(api: Api) -> tuple[DataSource, ...]:

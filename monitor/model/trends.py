@@ -159,6 +159,13 @@ class Alert:
     annotated: bool = False
     """Whether Grafana carries its annotation in the current state."""
 
+    @property
+    def to_annotate_since(self) -> datetime | None:
+        """Since when Grafana is to carry its present state and does not; None when it does, or never is to."""
+        if self.annotated or self.firing_at is None:
+            return None
+        return self.resolved_at or self.firing_at
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:

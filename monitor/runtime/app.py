@@ -83,6 +83,8 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
         vitals.watch_plugins(parts.failures)
         if "schedule" in roles:
             vitals.watch_channels(tuple(channels), settings.alert)
+            if publisher is not None:
+                vitals.watch_publisher(publisher)
         pages = HealthPages(problems=vitals.problems, metrics=telemetry.render, metrics_type=telemetry.content_type)
         web = await stack.enter_async_context(
             Server(pages, host=settings.web.host, port=settings.web.port, where="web")

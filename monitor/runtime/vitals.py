@@ -46,6 +46,7 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
         self._channels: Sequence[str] = ()
         self._alert = AlertSettings()
         self._undelivered: Mapping[str, Undelivered] = {}
+        self._unannotated_since: Sequence[datetime] = ()
         self._quality: Sequence[Gauge] = ()
         self._looking: asyncio.Task[None] | None = None
         telemetry.watch("waiting", self._waiting, description="Rows that wait for the next stage, by what they are")
@@ -146,6 +147,26 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
             description="Time for which the oldest message that a channel has not taken is waiting",
         )
 
+    def watch_publisher(self, publisher: Reporting) -> None:
+        """Count what Grafana does not take as problems, and export how many alerts it does not carry."""
+        self._sources["grafana"] = publisher.health
+        watch = self._telemetry.watch
+        watch(
+            "annotations_missing",
+            lambda: [Gauge(name="annotations_missing", value=len(self._unannotated_since))],
+            description="Alerts whose present state Grafana carries no annotation of",
+        )
+        watch(
+            "annotations_missing_seconds",
+            lambda: [
+                Gauge(
+                    name="annotations_missing_seconds",
+                    value=self._seconds_since(min(self._unannotated_since)) if self._unannotated_since else 0.0,
+                )
+            ],
+            description="Time for which the oldest of them is missing",
+        )
+
     def watch_collector(self, name: str, collector: Reporting) -> None:
         """Count the collector's problems, and export its numbers where it has any."""
         self._sources[name] = collector.health
@@ -170,7 +191,9 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
     def refresh_quality(self, *, lateness: timedelta, now: datetime) -> None:
         """Read trends and alerts anew for the next scrapes."""
         recent = self._store.rollups(since=now - lateness - _DAY - timedelta(hours=1))
-        self._quality = quality_gauges(recent, self._store.alerts(), lateness=lateness, now=now)
+        alerts = self._store.alerts()
+        self._quality = quality_gauges(recent, alerts, lateness=lateness, now=now)
+        self._unannotated_since = [since for alert in alerts if (since := alert.to_annotate_since)]
 
     async def _keep_looking(self) -> None:
         while True:

@@ -315,7 +315,7 @@ class GrafanaSettings(Section):
     """Null: the environment's `GRAFANA_TOKEN`."""
     token_file: Path | None = None
     org_id: int | None = None
-    """The organisation that the token must belong to; null for any."""
+    """The organisation that the token must belong to, or that a login in `url` works in; null for its own."""
     datasource: str | None = None
     """Name or uid of a PostgreSQL or Prometheus data source; null when there is exactly one that fits."""
     folder: str = "rag-monitor"

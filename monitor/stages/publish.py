@@ -66,7 +66,7 @@ async def tick(store: AlertStore, publisher: Publisher) -> int:
         failures.append(error)
     alerts = await asyncio.to_thread(store.alerts, states=(AlertState.FIRING, AlertState.RESOLVED))
     annotated = 0
-    for alert in reversed([a for a in alerts if not a.annotated and a.firing_at is not None]):
+    for alert in reversed([a for a in alerts if a.to_annotate_since]):
         try:
             await publisher.annotate(alert)
         except Paused:

@@ -85,5 +85,6 @@ def test_every_documented_metric_exists() -> None:
         *(f"tick_{name}" for name in ("duration_seconds", "rows_total", "failed_total", "skipped_total")),
         "plugin_failed_total",
         *("notifications_undelivered", "notifications_undelivered_seconds"),
+        *("annotations_missing", "annotations_missing_seconds"),
     }
     assert counted | always | set(COUNTERS) | set(BUDGET_GAUGES) | set(GAUGES) == set(documented())

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 from incident import BEGAN_AT, alert_about, rise
 from json_schema import faults
@@ -69,3 +70,20 @@ def test_messages_that_were_not_delivered_are_named(tmp_path: Path) -> None:
         f"channel ops: {since} (http_404); given up until the channel's settings change",
         f"channel pager: {since}; not tried yet",
     ]
+
+
+@pytest.mark.parametrize(("grafana_url", "lines"), [("http://grafana:3000", 1), (None, 0)])
+def test_alerts_that_grafana_does_not_carry_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grafana_url: str | None, lines: int
+) -> None:
+    """With a Grafana, one line says how many and since when; what it carries, or never fired, is not counted."""
+    monkeypatch.delenv("GRAFANA_URL", raising=False)
+    if grafana_url:
+        monkeypatch.setenv("GRAFANA_URL", grafana_url)
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    carried = replace(alert(AlertState.RESOLVED, hour=0), alert_id="carried", annotated=True)
+    with closing(open_store(url)) as store:
+        store.save_alerts([carried, *(alert(state, hour=hour) for hour, state in enumerate(AlertState))])
+    output = CliRunner().invoke(commands, ("alerts", "--store", url), standalone_mode=False).output
+    expected = "Grafana: 2 alerts not annotated, the oldest since 4 May 2026 16:00 UTC; /readyz and the log say why"
+    assert [line for line in output.splitlines() if line.startswith("Grafana")] == [expected] * lines

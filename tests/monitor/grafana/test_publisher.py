@@ -30,6 +30,10 @@ POSTGRES = {"uid": "Pzz9", "name": "ragmon-db", "type": "grafana-postgresql-data
 PROMETHEUS = {"uid": "prom1", "name": "metrics", "type": "prometheus"}
 
 
+PAGE = "<html>login</html>"
+"""What is below any path that is not the API's."""
+
+
 class Grafana:
     """The part of Grafana's API that is used, with memory; `script` replies first, once or for ever."""
 
@@ -53,13 +57,18 @@ class Grafana:
                 return status, reply
         replies = {
             "health": lambda: (200, {"database": "ok", "version": "13.0.0"}),
-            "org": lambda: (200, {"id": 1, "name": "Main Org."}),
+            "org": self._organisation,
             "datasources": lambda: (200, self.sources),
             "folders": lambda: self._folder(method, path, body),
             "dashboards": lambda: self._dashboard(method, body),
             "annotations": lambda: self._annotation(method, path, query, body),
         }
         return replies[path.split("/")[2]]()
+
+    def _organisation(self) -> tuple[int, Any]:
+        headers = self.requests[-1][3]
+        is_login = headers["Authorization"].startswith("Basic ")
+        return 200, {"id": int(headers.get("X-Grafana-Org-Id", 1)) if is_login else 1, "name": "An org."}
 
     def _folder(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         if method == "POST":
@@ -104,11 +113,13 @@ class _Handler(BaseHTTPRequestHandler):
         grafana.requests.append((self.command, parts.path, body, dict(self.headers)))
         path = "/api" + parts.path.split("/api", 1)[1] if "/api/" in parts.path else parts.path
         status, reply = (
-            grafana.answer(self.command, path, parse_qs(parts.query), body) if path.startswith("/api/") else (404, {})
+            grafana.answer(self.command, path, parse_qs(parts.query), body) if path.startswith("/api/") else (200, PAGE)
         )
-        data = json.dumps(reply).encode()
+        data = reply.encode() if isinstance(reply, str) else json.dumps(reply).encode()
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", "text/html" if isinstance(reply, str) else "application/json")
+        if 300 <= status < 400:
+            self.send_header("Location", reply)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
@@ -238,12 +249,33 @@ async def test_a_dashboard_changed_meanwhile_is_replaced_on_one_more_try(grafana
     assert "id" not in second["dashboard"]
 
 
-async def test_a_namesake_is_not_overwritten(grafana: Grafana, url: str) -> None:
-    """412 although there is no dashboard of ours: another has the title; it is reported and left alone."""
-    grafana.script = [("POST", "/api/dashboards/db", 412, {"status": "name-exists", "message": "same name"})]
-    with pytest.raises(Permanent, match=r"412 \(same name\)"):
+TAKEN = ("POST", "/api/dashboards/db", 412, {"status": "name-exists", "message": "same name"})
+
+
+async def test_beside_a_namesake_ours_has_another_title(grafana: Grafana, url: str) -> None:
+    """412 although there is no dashboard of ours: another has the title. It stays as it is, and ours is made."""
+    grafana.script = [TAKEN]
+    await pushed(GrafanaPublisher(settings(url), clock=Time()), times=2)
+    first, second = grafana.sent("POST", "/api/dashboards/db")
+    assert [body["dashboard"]["title"] for body in (first, second)] == ["RAG quality", "RAG quality (rag-monitor)"]
+    assert not first["overwrite"]
+    assert not second["overwrite"]
+
+
+async def test_two_namesakes_are_left_to_a_person(grafana: Grafana, url: str) -> None:
+    """The error says which titles are taken, and what to do; nothing is overwritten."""
+    grafana.script = [TAKEN, TAKEN]
+    with pytest.raises(Permanent, match=r"'RAG quality \(rag-monitor\)'; rename one of them, or name another folder"):
         await pushed(GrafanaPublisher(settings(url), clock=Time()))
-    assert len(grafana.sent("POST", "/api/dashboards/db")) == 1
+    assert [body["overwrite"] for body in grafana.sent("POST", "/api/dashboards/db")] == [False, False]
+
+
+async def test_a_dashboard_that_was_renamed_keeps_its_title(grafana: Grafana, url: str) -> None:
+    """A new revision replaces panels and not the title, under which it could meet a namesake."""
+    grafana.dashboard = {"uid": UID, "version": 8, "id": 31, "title": "Our bot", "tags": ["managed", "revision:old"]}
+    await pushed(GrafanaPublisher(settings(url), clock=Time()))
+    (body,) = grafana.sent("POST", "/api/dashboards/db")
+    assert body["dashboard"]["title"] == "Our bot"
 
 
 async def test_a_dashboard_without_its_tag_is_left_alone(
@@ -354,9 +386,103 @@ async def test_a_refused_token_is_tried_every_five_minutes_and_a_new_one_is_pick
 async def test_a_token_of_another_organisation_is_refused_and_nothing_is_written(grafana: Grafana, url: str) -> None:
     """The settings say 4, the token says 1."""
     publisher = GrafanaPublisher(settings(url, org_id=4), clock=Time())
-    with pytest.raises(ConfigError, match="token belongs to organisation 1, the settings say 4"):
+    with pytest.raises(ConfigError, match=r"token \(or login\) belongs to organisation 1, the settings say 4"):
         await pushed(publisher)
     assert {method for method, _, _, _ in grafana.requests} == {"GET"}
+
+
+async def test_a_login_works_in_the_organisation_of_the_settings(grafana: Grafana, url: str) -> None:
+    """Each request of a login names the organisation; without one it is the login's own."""
+    login = url.replace("//", "//me:pw@")
+    for org_id in (4, None):
+        await pushed(GrafanaPublisher(settings(login, token=None, org_id=org_id), clock=Time()))
+        assert {headers.get("X-Grafana-Org-Id") for *_, headers in grafana.requests} == {org_id and str(org_id)}
+        grafana.requests.clear()
+
+
+LOGIN_REDIRECT = "redirects to /login: a login stands before Grafana"
+
+
+async def test_a_redirect_to_a_login_page_is_no_success(grafana: Grafana, url: str) -> None:
+    """The page answers 200 to what was a POST, and nothing was kept: an error, a problem, and tried again later."""
+    clock = Time()
+    publisher = GrafanaPublisher(settings(url), clock=clock)
+    grafana.script = [("POST", "/api/annotations", 302, "/login?state=s3cr3t")]
+    with pytest.raises(Retryable, match=LOGIN_REDIRECT) as refused:
+        await publisher.annotate(alert())
+    assert "s3cr3t" not in str(refused.value)
+    assert grafana.annotations == []
+    assert [method for method, *_ in grafana.requests] == ["GET", "POST"]
+    assert list(publisher.health()) == ["annotations"]
+    with pytest.raises(Paused):
+        await publisher.provision()
+    clock.now += timedelta(minutes=5)
+    await annotated(publisher, alert())
+    assert len(grafana.annotations) == 1
+    assert publisher.health() == {}
+
+
+async def test_the_reported_case_of_a_login_page(grafana: Grafana, url: str, shared: Path) -> None:
+    """G04-B: the annotation is answered with a redirect, and the login page with 200."""
+    case = json.loads((shared / "cases/round2/payloads/G04-B.grafana.json").read_text())
+    for step in case["script"]:
+        (method, path), reply = step["when"], step["reply"]
+        grafana.script.append((method, path, reply["status"], reply["headers"].get("Location", reply["body"])))
+    with pytest.raises(Retryable, match=LOGIN_REDIRECT):
+        await annotated(GrafanaPublisher(settings(url), clock=Time()), alert())
+
+
+@pytest.mark.parametrize("work", ["check", "provision", "annotate"])
+async def test_a_page_is_no_success(grafana: Grafana, url: str, work: str) -> None:
+    """A proxy that asks for a login answers 200 to everything, which is not Grafana's answer to anything."""
+    grafana.always = (200, PAGE)
+    publisher = GrafanaPublisher(settings(url), clock=Time())
+    calls = {
+        "check": publisher.check,
+        "provision": publisher.provision,
+        "annotate": lambda: publisher.annotate(alert()),
+    }
+    with pytest.raises(Retryable, match=r"answered with a page \(text/html\) and not as Grafana does"):
+        await calls[work]()
+    await publisher.close()
+
+
+async def test_a_right_that_is_missing_stops_nothing_else(grafana: Grafana, url: str) -> None:
+    """403 to the dashboard: it is tried every five minutes, alerts are annotated all the same, each time."""
+    clock = Time()
+    publisher = GrafanaPublisher(settings(url), clock=clock)
+
+    async def minute() -> type[Exception] | None:
+        clock.now += timedelta(minutes=1)
+        await publisher.annotate(alert())
+        try:
+            await publisher.provision()
+        except Retryable as error:
+            return type(error)
+        return None
+
+    grafana.script = [("GET", "/api/folders/rag-monitor", 403, {"message": "folders:read"})] * 2
+    assert [await minute() for _ in range(7)] == [Retryable, *[Paused] * 6]
+    assert len([1 for _, path, *_ in grafana.requests if path.startswith("/api/folders")]) == 2
+    assert "403 (folders:read)" in publisher.health()["dashboard"]
+    assert len(grafana.annotations) == 1
+    clock.now += timedelta(minutes=5)
+    assert await minute() is None
+    assert publisher.health() == {}
+    await publisher.close()
+
+
+async def test_a_refused_annotation_is_a_problem_until_it_is_taken(grafana: Grafana, url: str) -> None:
+    """Another alert's success does not hide it."""
+    publisher = GrafanaPublisher(settings(url), clock=Time())
+    other = replace(alert(), alert_id="b" * 32)
+    grafana.script = [("POST", "/api/annotations", 400, {"message": "bad text"})]
+    with pytest.raises(Permanent):
+        await publisher.annotate(alert())
+    await publisher.annotate(other)
+    assert publisher.health() == {"annotations": "grafana: annotating: answered 400 (bad text)"}
+    await annotated(publisher, alert())
+    assert publisher.health() == {}
 
 
 async def test_every_panel_names_the_data_source_that_was_found(grafana: Grafana, url: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from monitor.errors import StoreUnavailable
+from monitor.model.trends import Alert, AlertState, Regression, Series
 from monitor.payloads.turn_records.fragments import turn_fragment
 from monitor.runtime import app
 from monitor.runtime.build import Parts, open_parts
@@ -172,3 +173,51 @@ async def test_whole_monitor_exports_what_it_promises(tmp_path: Path) -> None:
         assert f"\nrag_monitor_{name}" in exported
     types = re.findall(r"^# TYPE (\S+)", exported, re.MULTILINE)
     assert sorted(set(types)) == sorted(types)
+
+
+class Board:
+    """What a publisher says of itself."""
+
+    def health(self) -> Mapping[str, str]:
+        """Be refused."""
+        return {"annotations": "grafana: annotating: answered 400 (bad text)"}
+
+
+async def test_what_grafana_does_not_take_is_a_problem_and_a_number(tmp_path: Path) -> None:
+    """Its reason is in words, its alerts are counted since they came into their state."""
+    async with opened(tmp_path) as (parts, telemetry):
+        vitals = Vitals(parts.store, telemetry, clock=lambda: NOW)
+        vitals.watch_publisher(Board())
+        exported = samples(telemetry)
+        assert (0, 0) == (exported["annotations_missing", ""], exported["annotations_missing_seconds", ""])
+        parts.store.save_alerts([firing(NOW - timedelta(seconds=90)), firing(NOW - timedelta(seconds=30))])
+        vitals.refresh_quality(lateness=timedelta(0), now=NOW)
+        exported = samples(telemetry)
+        assert {"grafana.annotations": "grafana: annotating: answered 400 (bad text)"} == vitals.problems()
+    assert (2, 90) == (exported["annotations_missing", ""], exported["annotations_missing_seconds", ""])
+
+
+def firing(at: datetime) -> Alert:
+    """An alert that fires since then."""
+    regression = Regression(
+        series=Series(app="bot", environment="", slice="", metric="groundedness", rubric_id="r1"),
+        rule="continuous",
+        began_at=at,
+        detected_at=at,
+        recovered_at=None,
+        rate=0.2,
+        rate_lower=0.15,
+        rate_upper=0.25,
+        baseline_rate=0.05,
+        null_rate=0.06,
+        evidence_log10=4.0,
+        threshold_log10=3.0,
+    )
+    return Alert(
+        alert_id=at.isoformat(),
+        fingerprint="f1",
+        state=AlertState.FIRING,
+        regression=regression,
+        pending_at=at,
+        firing_at=at,
+    )
