@@ -20,6 +20,7 @@ import numpy as np
 
 from monitor.judging.coded.coverage import Coverage, cover
 from monitor.judging.coded.lex5 import COEFFICIENTS, INTERCEPT, THRESHOLD, GroundednessProxy
+from monitor.model.judgements import Finding
 from monitor.model.turns import Citation, Turn
 
 Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float64]]"
@@ -63,10 +64,24 @@ def main() -> None:
             f"below {THRESHOLD}: {caught:.0%} of not grounded, {false:.0%} of grounded"
         )
     print(f"{'mean':16} AUC {np.mean(means):.3f}")
+    print_subtle_edits(path.with_name("summedits.jsonl"))
     multi_turn = [turn for turn, row in zip(turns, rows, strict=True) if row["source"] == "mtrag"]
     print(f"{speed(multi_turn):.0f} MT-RAG turns/s/core")
     if not np.allclose(fitted, (*COEFFICIENTS, INTERCEPT), atol=1e-3):
         sys.exit("monitor/judging/coded/lex5.py does not hold the coefficients printed above")
+
+
+def print_subtle_edits(path: Path) -> None:
+    """Print the AUC of the shipped coefficients where a summary differs from a true one by an edit; none was fitted."""
+    if not path.is_file():
+        print(f"skipped: no {path}")
+        return
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    pairs = [(row, GroundednessProxy().read(as_turn(row), None)) for row in rows]
+    scored = [(row["label"]["grounded"], finding.score) for row, finding in pairs if isinstance(finding, Finding)]
+    labels, scores = (np.array([float(value) for value in column]) for column in zip(*scored, strict=True))
+    low, high = interval(labels, scores)
+    print(f"{'summedits':16} AUC {auc(labels, scores):.3f} [{low:.2f}-{high:.2f}]  {len(scored)} of {len(rows)} scored")
 
 
 def as_turn(row: dict[str, object]) -> Turn:

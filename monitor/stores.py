@@ -132,9 +132,13 @@ class TurnStore(Protocol):
         app: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        defect_of: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> Iterator[Turn]:
-        """Yield turns by start time, oldest first; `since` inclusive, `until` exclusive."""
+        """Yield turns by start time, oldest first; `since` inclusive, `until` exclusive.
+
+        With `defect_of` only those that a verdict of one of these metrics calls a defect, () for whichever metric.
+        """
 
     def extents(
         self, app: str, *, since: datetime, until: datetime, ended_since: datetime, single_calls: bool
@@ -196,6 +200,9 @@ class JobStore(Protocol):
         A job takes the place of an outcome that says that nobody could be asked: expired, budget, unavailable. Those
         about replaced content, and those that are `asked_already`, are dropped. Return how many jobs are new.
         """
+
+    def outcomes_of(self, turn_ids: Sequence[str]) -> Mapping[str, tuple[Outcome, ...]]:
+        """Return verdicts and failures by turn, without what was asked and said; turns with none are left out."""
 
     def sampling(self, turn_id: str) -> Sampling | None:
         """Return the decision about a turn with the jobs still open; None when none was recorded."""

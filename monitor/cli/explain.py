@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
 
 from monitor.cli.explanation import as_json, as_text, explanation_of
+from monitor.cli.hidden_users import without_users
 from monitor.cli.options import CONFIG, FORMAT, STORE, examples, open_store_of
 from monitor.cli.output import quiet_pipe
+from monitor.runtime.build import pseudonym
 
 
 @click.command(epilog=examples("rag-monitor explain 3f9c", "rag-monitor explain 3f9c --format jsonl"))
 @click.argument("turn_id")
 @CONFIG
 @STORE
+@click.option("--user-ids", "shows_users", is_flag=True, help="Show users' ids as the app sent them, in the spans.")
 @FORMAT
-def explain(turn_id: str, config: Path | None, store_url: str | None, form: str) -> None:
+def explain(turn_id: str, config: Path | None, store_url: str | None, form: str, *, shows_users: bool) -> None:
     """Print everything stored about a turn: spans, turn, sampling, prompt, reply, verdict, window.
 
     TURN_ID may be cut to its first characters.
     """
     with open_store_of(config, store_url) as store:
         explanation = explanation_of(turn_id, store)
+        key = store.key("user")
+    if not shows_users:
+        hidden = without_users(
+            explanation.spans, pseudonym=partial(pseudonym, key=key), user_id=explanation.turn.user_id
+        )
+        explanation = replace(explanation, spans=hidden)
     with quiet_pipe():
         click.echo(as_json(explanation) if form == "jsonl" else as_text(explanation))

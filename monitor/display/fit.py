@@ -51,6 +51,8 @@ def _records(table: Table) -> Iterator[str]:
             yield from (f"{head:<{widest}}  {cell}" for head, cell in zip(heads, cells, strict=True) if cell)
         else:
             yield "  ".join(f"{cell:<{size}}" for cell, size in zip(cells, sizes, strict=True)).rstrip()
+    if table.caption:
+        yield from ("", _plain(table.caption).plain)
 
 
 def _plain(cell: RenderableType) -> Text:

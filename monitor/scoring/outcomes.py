@@ -49,6 +49,7 @@ class Outcomes:
         self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
         self._waiting: list[tuple[Sequence[Outcome], asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
+        self._said_expired = False
 
     def counters(self) -> tuple[Gauge, ...]:
         """Return the totals of jobs and of the replies they were finished with, as `score.COUNTERS` names them."""
@@ -183,8 +184,18 @@ class Outcomes:
         if turn is None or turn.content_hash() != job.content_hash:
             return self.unscored(job, Reason.EXPIRED, detail="the turn's text is gone")
         if (job.requested_at or turn.started_at) < self._clock() - self._settings.max_job_age:
+            self._say_expired()
             return self.unscored(job, Reason.EXPIRED, detail=f"the turn is older than {self._settings.max_job_age}")
         return None
+
+    def _say_expired(self) -> None:
+        if not self._said_expired:
+            self._said_expired = True
+            logger.warning(
+                "turns older than score.max_job_age (%s) are not judged and end as expired; "
+                "`rag-monitor trends` counts them, `rag-monitor score` has them judged after all",
+                self._settings.max_job_age,
+            )
 
     def fault(self, job: Job, error: Exception) -> Unscored:
         """Log a fault of ours without its message, which may quote the turn; return the outcome it becomes."""

@@ -27,20 +27,16 @@ from sqlalchemy import (
     update,
 )
 
-from monitor.model.judgements import Job, Outcome, Reason, Sampling, Unscored, Verdict
+from monitor.model.judgements import Job, Outcome, Reason, Sampling
 from monitor.store import asked_metrics, changed_windows
 from monitor.store.columns import label
-from monitor.store.outcome_rows import exchange_row, job_from, job_row, outcome_from, outcome_row
+from monitor.store.outcome_rows import exchange_row, job_from, job_row, outcome_row
 from monitor.store.statements import batches, insert
 from monitor.store.tables import exchanges, jobs, outcomes, turns
 
 _WORTH_ASKING_AGAIN = (Reason.EXPIRED, Reason.BUDGET, Reason.UNAVAILABLE)
 """Nobody was asked, so asking now may give a verdict."""
 _KEY = ("turn_id", "metric", "rubric_id")
-_EXCHANGE = [c for c in exchanges.c if c.name not in outcomes.c]
-_WITH_EXCHANGE = select(outcomes, *_EXCHANGE).join(
-    exchanges, and_(*(outcomes.c[name] == exchanges.c[name] for name in _KEY)), isouter=True
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,60 +240,6 @@ def orphans(
         .limit(limit)
     )
     return tuple(job_from(row) for row in connection.execute(statement))
-
-
-def outcomes_of(connection: Connection, turn_id: str) -> tuple[Outcome, ...]:
-    """Return the outcomes of one turn by metric and rubric, with what is left of their text."""
-    statement = _WITH_EXCHANGE.where(outcomes.c.turn_id == turn_id).order_by(outcomes.c.metric, outcomes.c.rubric_id)
-    return tuple(outcome_from(row) for row in connection.execute(statement))
-
-
-def sampling_of(connection: Connection, turn_id: str) -> Sampling | None:
-    """Return the decision about one turn: its unmet needs and the jobs still open."""
-    turn = connection.execute(select(turns).where(turns.c.turn_id == turn_id, turns.c.decided_at.is_not(None))).first()
-    if turn is None:
-        return None
-    waiting = select(jobs).where(jobs.c.turn_id == turn_id).order_by(jobs.c.metric, jobs.c.rubric_id)
-    unmet = _WITH_EXCHANGE.where(outcomes.c.turn_id == turn_id, ~outcomes.c.sampled)
-    needs = map(outcome_from, connection.execute(unmet.order_by(outcomes.c.metric, outcomes.c.rubric_id)))
-    return Sampling(
-        turn_id=turn_id,
-        content_hash=turn.content_hash,
-        jobs=tuple(job_from(row) for row in connection.execute(waiting)),
-        unscored=tuple(o for o in needs if isinstance(o, Unscored)),
-        proxy=turn.proxy,
-        proxy_version=turn.proxy_version,
-        decided_at=turn.decided_at,
-    )
-
-
-def verdicts_on_equal_content(connection: Connection, wanted: Sequence[Job]) -> dict[Job, Verdict]:
-    """Return the latest verdict for each job that has one; see `JobStore.judging_inputs`."""
-    verdicts: dict[tuple[str, str], Verdict] = {}
-    same = tuple_(outcomes.c.content_hash, outcomes.c.rubric_id)
-    for part in batches(sorted({(job.content_hash, label(job.rubric_id)) for job in wanted})):
-        latest = (
-            select(outcomes.c.content_hash, outcomes.c.rubric_id, func.max(outcomes.c.judged_at).label("judged_at"))
-            .where(same.in_(part), outcomes.c.reason.is_(None))
-            .group_by(outcomes.c.content_hash, outcomes.c.rubric_id)
-            .subquery()
-        )
-        statement = (
-            select(outcomes, *_EXCHANGE)
-            .join(exchanges, and_(*(outcomes.c[name] == exchanges.c[name] for name in _KEY)))
-            .join(
-                latest,
-                and_(*(outcomes.c[name] == latest.c[name] for name in ("content_hash", "rubric_id", "judged_at"))),
-            )
-            .where(outcomes.c.reason.is_(None))
-            .order_by(outcomes.c.turn_id)
-        )
-        for row in connection.execute(statement):
-            verdict = outcome_from(row)
-            if isinstance(verdict, Verdict):
-                verdicts[row.content_hash, row.rubric_id] = verdict
-    keys = ((job, (job.content_hash, label(job.rubric_id))) for job in wanted)
-    return {job: verdicts[key] for job, key in keys if key in verdicts}
 
 
 def _ask_about_more(connection: Connection, decided: Sequence[tuple[str, Sampling]]) -> None:

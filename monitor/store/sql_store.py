@@ -22,7 +22,7 @@ from monitor.model.spans import Assembly, Fragment, StoredFragment
 from monitor.model.trends import Alert, AlertState, Baseline, Notification, Rollup, Series, Undelivered
 from monitor.model.turns import Turn
 from monitor.store import alerts as alert_rows
-from monitor.store import changed_windows, housekeeping, migration, rollup, series, spans, turns
+from monitor.store import changed_windows, housekeeping, judged_turns, migration, rollup, series, spans, turns
 from monitor.store import jobs as job_rows
 from monitor.store import notifications as notification_rows
 from monitor.store import second_opinions as second_opinion_rows
@@ -122,6 +122,7 @@ class SqlStore:
         app: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        defect_of: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> Iterator[Turn]:
         """As `TurnStore.turns`; read page by page, so a slow reader holds nothing open."""
@@ -130,7 +131,9 @@ class SqlStore:
         while left is None or left > 0:
             size = _PAGE if left is None else min(_PAGE, left)
             with self._database.reading("reading turns") as connection:
-                page = turns.page(connection, app=app, since=since, until=until, after=after, limit=size)
+                page = turns.page(
+                    connection, app=app, since=since, until=until, defect_of=defect_of, after=after, limit=size
+                )
             yield from page
             if len(page) < size:
                 return
@@ -206,18 +209,23 @@ class SqlStore:
     def outcomes(self, turn_id: str) -> tuple[Outcome, ...]:
         """As `JobStore.outcomes`."""
         with self._database.reading("reading outcomes") as connection:
-            return job_rows.outcomes_of(connection, turn_id)
+            return judged_turns.of_turn(connection, turn_id)
+
+    def outcomes_of(self, turn_ids: Sequence[str]) -> Mapping[str, tuple[Outcome, ...]]:
+        """As `JobStore.outcomes_of`."""
+        with self._database.reading("reading outcomes of turns") as connection:
+            return judged_turns.by_turn(connection, turn_ids)
 
     def sampling(self, turn_id: str) -> Sampling | None:
         """As `JobStore.sampling`."""
         with self._database.reading("reading a sampling") as connection:
-            return job_rows.sampling_of(connection, turn_id)
+            return judged_turns.sampling_of(connection, turn_id)
 
     def judging_inputs(self, jobs: Sequence[Job]) -> tuple[Mapping[str, Turn], Mapping[Job, Verdict]]:
         """As `JobStore.judging_inputs`."""
         with self._database.reading("reading turns to judge") as connection:
             by_id = turns.of_ids(connection, [job.turn_id for job in jobs])
-            return by_id, job_rows.verdicts_on_equal_content(connection, jobs)
+            return by_id, judged_turns.verdicts_on_equal_content(connection, jobs)
 
     def record_spend(self, worker: str, *, day: datetime, spend: Spend) -> tuple[float, float]:
         """As `SpendStore.record_spend`."""

@@ -7,7 +7,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, case, delete, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    case,
+    delete,
+    exists,
+    or_,
+    select,
+    update,
+)
 
 from monitor.model.spans import Assembly
 from monitor.model.turns import Turn
@@ -81,6 +94,7 @@ def page(
     app: str | None,
     since: datetime | None,
     until: datetime | None,
+    defect_of: Sequence[str] | None,
     after: tuple[datetime, str] | None,
     limit: int,
 ) -> tuple[Turn, ...]:
@@ -92,12 +106,20 @@ def page(
         statement = statement.where(turns.c.started_at >= since)
     if until is not None:
         statement = statement.where(turns.c.started_at < until)
+    if defect_of is not None:
+        statement = statement.where(_is_defect(defect_of))
     if after is not None:
         at, turn_id = after
         behind = or_(turns.c.started_at > at, turns.c.turn_id > turn_id)
         statement = statement.where(turns.c.started_at >= at, behind)
     rows = connection.execute(statement.order_by(turns.c.started_at, turns.c.turn_id).limit(limit))
     return tuple(turn_from(row) for row in rows)
+
+
+def _is_defect(metrics: Sequence[str]) -> ColumnElement[bool]:
+    """Whether a verdict of one of these metrics calls the turn a defect; () for whichever metric."""
+    verdict = select(outcomes.c.turn_id).where(outcomes.c.turn_id == turns.c.turn_id, outcomes.c.defect)
+    return exists(verdict.where(outcomes.c.metric.in_(metrics)) if metrics else verdict)
 
 
 def extents(

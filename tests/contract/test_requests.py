@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from monitor.model.judgements import Job, Reason, Rubric, Sampling
+from monitor.model.judgements import Job, Reason, Rubric, Sampling, Verdict
 from monitor.model.spans import Assembly
 from monitor.model.turns import Turn
 from monitor.stores import Store
@@ -103,3 +103,18 @@ def test_age_of_a_request(store: Store, make: Make) -> None:
         for hours in (1, 10)
     }
     assert {1: ["groundedness"], 10: ["groundedness", "safety"]} == old
+
+
+def test_turns_that_a_verdict_calls_a_defect(store: Store, make: Make) -> None:
+    """Only those are listed when asked for, by whichever metric or by one; outcomes come for many turns at once."""
+    good, bad, _ = (_decided(store, make) for _ in range(3))
+    for turn, defect in ((good, False), (bad, True)):
+        store.finish([make.verdict(make.job(turn), defect=defect)])
+    assert [bad.turn_id] == [turn.turn_id for turn in store.turns(defect_of=())]
+    assert [bad.turn_id] == [turn.turn_id for turn in store.turns(defect_of=("groundedness", "safety"))]
+    assert [] == [*store.turns(defect_of=("safety",))]
+    by_turn = store.outcomes_of([good.turn_id, bad.turn_id, "none"])
+    assert {good.turn_id: [False], bad.turn_id: [True]} == {
+        turn_id: [outcome.finding.defect for outcome in outcomes if isinstance(outcome, Verdict)]
+        for turn_id, outcomes in by_turn.items()
+    }

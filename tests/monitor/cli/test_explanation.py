@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from monitor.cli.explanation import as_json, as_text, explanation_of
+from monitor.cli.main import commands
 from monitor.cli.replay import replay_recording
 from monitor.errors import Rejected
 from monitor.runtime.build import open_parts
@@ -144,3 +146,33 @@ def test_names_break_no_line(store: SqlStore) -> None:
     assert len(spans) + 3 == len(head)
     assert max(map(len, head)) < 300
     assert odd == json.loads(as_json(replace(found, turn=turn)))["turn"]["app"]
+
+
+def test_user_ids_are_hidden_unless_asked_for(tmp_path: Path) -> None:
+    """What the app sent as a user's id is shown as the turn's pseudonym, and as sent with `--user-ids`."""
+    attributes = [
+        {"key": key, "value": {"stringValue": value}}
+        for key, value in (("input.value", "Why?"), ("output.value", "So."), ("user.id", "ann@example.org"))
+    ]
+    attributes.append({"key": "openinference.span.kind", "value": {"stringValue": "CHAIN"}})
+    span = {
+        "traceId": "0af7651916cd43dd8448eb211c80319c",
+        "spanId": "b7ad6b7169203331",
+        "name": "chat",
+        "startTimeUnixNano": "1772366400000000000",
+        "endTimeUnixNano": "1772366401000000000",
+        "attributes": attributes,
+    }
+    body = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
+    (tmp_path / "001.traces.json").write_text(json.dumps(body))
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+
+    def called(*arguments: str) -> str:
+        return CliRunner().invoke(commands, [*arguments, "--store", url], catch_exceptions=False).output
+
+    called("replay", str(tmp_path / "001.traces.json"))
+    turn = json.loads(called("turns", "--format", "jsonl"))
+    shown = called("explain", turn["turn_id"], "--format", "jsonl")
+    assert "ann@example.org" not in shown
+    assert f"user:{turn['user_id']}" in shown
+    assert "ann@example.org" in called("explain", turn["turn_id"], "--format", "jsonl", "--user-ids")

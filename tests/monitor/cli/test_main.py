@@ -191,6 +191,24 @@ def test_replay_reads_turns_and_says_what_it_did(call: Call, tmp_path: Path) -> 
     assert "what a user wrote" not in done.err
 
 
+def test_bad_turns(call: Call, tmp_path: Path) -> None:
+    """`--bad` shows turns that a verdict calls a defect, and with `--metric` only one of its verdicts."""
+    text = "The warranty lasts two years."
+    lines = [
+        f'{{"turn_id": "{answer[:3]}", "question": "q", "context": "{text}", "answer": "{answer}"}}'
+        for answer in (text, "Penguins cannot fly because their wings became flippers.")
+    ]
+    (tmp_path / "chats.jsonl").write_text("\n".join(lines))
+    call("replay", "chats.jsonl")
+    assert 2 == len(call("turns", "--format", "jsonl").out.splitlines())
+    (bad,) = call("turns", "--bad", "--format", "jsonl").out.splitlines()
+    assert "Penguins" in bad
+    assert '"groundedness_proxy":{"score":' in bad
+    assert [bad] == call("turns", "--bad", "--metric", "groundedness_proxy", "--format", "jsonl").out.splitlines()
+    assert "" == call("turns", "--bad", "--metric", "safety", "--format", "jsonl").out
+    assert 2 == call("turns", "--metric", "safety").status
+
+
 def test_replay_of_nothing_good_fails(call: Call, tmp_path: Path) -> None:
     """A file of which nothing could be read ends with status 1; an empty one is no failure."""
     (tmp_path / "bad.jsonl").write_text("not JSON\n")

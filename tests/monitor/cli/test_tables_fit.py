@@ -32,11 +32,19 @@ from monitor.statistics.agreement import agreement
 
 APP = "customer-support-assistant-of-the-northern-region"
 ENVIRONMENT = "production-europe-west"
+RELEASE = "2026.11.30-a1b2c3d"
 METRIC = "groundedness_in_our_own_handbook"
 MODEL = "example-org/an-open-model-of-72-billion-parameters-instruct"
 AT = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
-TURN = replace(judged_turn(name="a-turn-whose-id-is-long"), app=APP, environment=ENVIRONMENT, error="RateLimitError")
-JOB = Job(turn_id=TURN.turn_id, content_hash="", metric=METRIC, rubric_id="r", probability=1.0)
+TURN = replace(
+    judged_turn(name="a-turn-whose-id-is-long"),
+    app=APP,
+    environment=ENVIRONMENT,
+    error="RateLimitError",
+    release=RELEASE,
+)
+_JOB = Job(turn_id=TURN.turn_id, content_hash="", metric=METRIC, rubric_id="r", probability=1.0)
+VERDICT = Verdict(job=_JOB, finding=Finding(score=1.0, defect=True), exchange=Exchange(), judged_at=AT)
 
 
 def _trends() -> Table:
@@ -49,7 +57,7 @@ def _trends() -> Table:
         start=AT,
         end=AT + timedelta(days=1),
         sums=sums,
-        unscored={},
+        unscored={"expired": 12, "no_context": 3},
     )
     return trend_table([row])
 
@@ -87,9 +95,12 @@ def _forecast() -> Table:
     return forecast_table([call], 1000)
 
 
+def _turns() -> Table:
+    return turn_table([(TURN, (VERDICT,))])
+
+
 def _injections() -> Table:
-    finding = Finding(score=1.0, defect=True)
-    return injection_table([Verdict(job=JOB, finding=finding, exchange=Exchange(), judged_at=AT)])
+    return injection_table([VERDICT])
 
 
 def _trials() -> Table:
@@ -104,8 +115,9 @@ def _parts() -> Table:
 @pytest.mark.parametrize(
     ("table", "names"),
     [
-        (_trends, (APP, ENVIRONMENT, METRIC, "2026-05-04 10:00", "not sampled", "1000000")),
-        (lambda: turn_table([TURN]), (TURN.turn_id[:12], APP, "RateLimitError", "citations", "response")),
+        (_trends, (APP, ENVIRONMENT, METRIC, "2026-05-04 10:00", "not sampled", "not asked", "1000000")),
+        (_trends, ("15: 12 expired, 3 no_context",)),
+        (_turns, (TURN.turn_id[:12], APP, RELEASE, METRIC, "1 defect", "RateLimitError", "response")),
         (_alerts, (APP, ENVIRONMENT, METRIC, "continuous", "resolved", "normal rate", "20.0% (15.0% to 25.0%)")),
         (_second_opinions, (METRIC, MODEL, "another model answers", "shift of the score")),
         (_agreement, (f"source={APP}", METRIC, "passed rightly", "found are true")),

@@ -26,6 +26,7 @@ from monitor.display.tables import (
     turn_line,
     turn_table,
 )
+from monitor.model.judgements import Exchange, Finding, Job, Reason, Unscored, Verdict
 from monitor.model.trends import Alert, Rollup, Series, Sums
 from monitor.model.turns import Citation, Message
 
@@ -166,6 +167,37 @@ def test_turn_line_is_one_line() -> None:
     assert "a\nb\u2028c\r\n" == json.loads(turn_line(turn))["response"]
 
 
+def test_turn_with_its_verdicts() -> None:
+    """The last outcome of each metric stands beside the turn, a defect called so, a failure by its reason."""
+    turn = replace(judged_turn(), release="2.0.0")
+    jobs = {
+        name: Job(turn_id=turn.turn_id, content_hash="", metric=name, rubric_id="r", probability=1.0)
+        for name in ("groundedness", "relevance", "safety")
+    }
+    good, bad = Finding(score=5.0, defect=False), Finding(score=1.0, defect=True)
+    outcomes = [
+        Verdict(job=jobs["groundedness"], finding=bad, exchange=Exchange(), judged_at=THURSDAY + HOUR),
+        Verdict(job=jobs["groundedness"], finding=good, exchange=Exchange(), judged_at=THURSDAY),
+        Verdict(job=jobs["relevance"], finding=good, exchange=Exchange(), judged_at=THURSDAY),
+        Unscored(job=jobs["safety"], reason=Reason.EXPIRED, judged_at=THURSDAY),
+    ]
+    row = drawn(turn_table([(turn, outcomes), (judged_turn(name="2"), ())])).splitlines()[4]
+    assert ["2.0.0", "1 defect", "5", "expired"] == [cell.strip() for cell in row.split("│")[4:8]]
+    assert {
+        "groundedness": {"score": 1.0, "defect": True, "reason": None},
+        "relevance": {"score": 5.0, "defect": False, "reason": None},
+        "safety": {"score": None, "defect": None, "reason": "expired"},
+    } == json.loads(turn_line(turn, outcomes))["outcomes"]
+
+
+def test_trend_table_says_why_there_is_no_score() -> None:
+    """Reasons stand beside their counts, and what the lexical proxy does not see below its numbers."""
+    table = drawn(trend_table([judged(expired=15, no_context=3)]))
+    assert "18: 15 expired, 3 no_context" in table
+    assert "SummEdits" not in table
+    assert "AUC 0.54 on SummEdits" in drawn(trend_table([replace(judged(), metric="groundedness_proxy")]))
+
+
 def test_alert_line_and_table() -> None:
     """An alert is printed with its defect rate and the normal one; the table shows when it recovered."""
     line = json.loads(alert_line(alert()))
@@ -182,7 +214,7 @@ def test_alert_line_and_table() -> None:
 def test_text_is_no_markup() -> None:
     """Brackets in what users and apps wrote are printed and neither obeyed nor taken for an error."""
     turn = replace(judged_turn("[/b] [red]x", query="[bold]"), app="[/]", flags=frozenset({"[x]"}))
-    table = drawn(turn_table([turn]))
+    table = drawn(turn_table([(turn, ())]))
     assert all(text in table for text in ("[/b] [red]x", "[bold]", "[/]", "[x]"))
     assert "[/red]" in drawn(alert_table([alert(series=replace(SHOP, app="[/red]"))]))
 
@@ -203,7 +235,7 @@ def test_one_app_spoils_no_table(app: str) -> None:
     (row,) = trend_rows([rollup(THURSDAY, series=replace(series, slice=""), turns=1)], by=HOUR)
     named = alert(series=series)
     tables = {
-        turn_table([turn]): turn_line(turn),
+        turn_table([(turn, ())]): turn_line(turn),
         trend_table([row]): trend_line(row),
         alert_table([named]): alert_line(named),
     }

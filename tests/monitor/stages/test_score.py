@@ -690,6 +690,16 @@ async def test_a_job_that_was_asked_for_later(bench: Bench) -> None:
     assert ["relevance"] == [verdict.job.metric for verdict in verdicts]
 
 
+async def test_turns_that_are_too_old(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """They end as expired, which the log says once."""
+    bench.keep(*(judged_turn(name=str(number)) for number in range(3)))
+    bench.now += 2 * QUICK.max_job_age
+    await bench.drain()
+    outcomes = [bench.outcome(f"turn-{number}") for number in range(3)]
+    assert [Reason.EXPIRED] * 3 == [outcome.reason for outcome in outcomes if isinstance(outcome, Unscored)]
+    assert 1 == caplog.text.count("older than score.max_job_age")
+
+
 async def test_content_that_changed_while_judging(bench: Bench) -> None:
     """A verdict on replaced content is dropped; the new content waits to be sampled."""
     turn = judged_turn()
