@@ -18,14 +18,16 @@ from monitor.judging.prompt.shown_turn import ShownTurn
 from monitor.judging.reply import json_reply, plain_text
 from monitor.judging.reply.findings import (
     JUDGE_INJECTION,
+    SUPPORTED,
     Scale,
     addressed,
+    entries,
     read_label,
     read_score,
     read_sentences,
     read_severity,
 )
-from monitor.judging.reply.quotations import EVIDENCE_NOT_FOUND, holds, plain
+from monitor.judging.reply.quotations import EVIDENCE_MISSING, EVIDENCE_NOT_FOUND, holds, plain
 from monitor.judging.reply.retrieval import read_intents, read_ranking
 from monitor.model.judgements import ChatMessage, Finding, Reason, Reply, Rubric
 from monitor.model.turns import Turn
@@ -183,6 +185,10 @@ class PromptMetric:
         flags = {JUDGE_INJECTION} if addressed(answer) else set()
         if not _quotes_truly(shown, finding):
             flags.add(EVIDENCE_NOT_FOUND)
+        if unproven := _unproven(answer, finding):
+            if settings.evidence == "required":
+                raise UnreadableReply(f"sentences supported without evidence: {', '.join(unproven)}", reason="invalid")
+            flags.add(EVIDENCE_MISSING)
         return replace(finding, flags=finding.flags | flags) if flags else finding
 
     def _read_part(  # noqa: PLR0911 -- one for each way of reading
@@ -236,6 +242,16 @@ def _quotes_truly(shown: ShownTurn, finding: Finding) -> bool:
     titles = [citation.title or "" for citation in shown.turn.citations or ()]
     texts = plain([*shown.documents, *titles])
     return all(holds(texts, evidence) for evidence in quoted)
+
+
+def _unproven(answer: Mapping[str, Json], finding: Finding) -> list[str]:
+    """Return the numbers of sentences that are supported by nothing quoted, where the reply has a place for it."""
+    asked_to_quote = any("evidence" in entry for entry in entries(answer, "sentences"))
+    return [
+        str(detail.index)
+        for detail in finding.details
+        if asked_to_quote and detail.verdict == SUPPORTED and not plain([detail.evidence])
+    ]
 
 
 def _asks_in_media(turn: Turn) -> bool:

@@ -27,6 +27,8 @@ _PLAIN = {
     "\nClaim:": "Yes",
 }
 _PIECES = 10
+# The tag, its title, the first line of its text.
+_FIRST_LINE = re.compile(r'^<document id="[^"]+">[^\n]*\n(.*)$', re.MULTILINE)
 _DOCUMENT = re.compile(r'^<document id="([^"]+)">', re.MULTILINE)
 
 
@@ -136,7 +138,14 @@ def _kindest(node: Any, defs: Any, name: str, prompt: str) -> Any:
 
 def _supported(prompt: str) -> list[dict[str, Any]]:
     numbers = sorted({int(number) for number in _SENTENCE.findall(prompt)})
-    entry = {"document": "kb-1", "evidence": "", "verdict": "supported", "reason": "", "addresses_evaluator": False}
+    evidence = " ".join(next(iter(_FIRST_LINE.findall(prompt)), "").split()[:3])
+    entry = {
+        "document": "kb-1",
+        "evidence": evidence,
+        "verdict": "supported",
+        "reason": "",
+        "addresses_evaluator": False,
+    }
     return [{"n": number, **entry} for number in numbers]
 
 

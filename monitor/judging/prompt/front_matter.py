@@ -120,6 +120,9 @@ class MetricSettings(Section):
     defect: DefectSettings
     ranking: RankingSettings | None = None
     cap: CapSettings | None = None
+    evidence: Literal["optional", "required"] = "optional"
+    """Of `reply: sentences`: whether a reply that calls a sentence supported and quotes nothing is unreadable; else its
+    verdict is flagged."""
     applies_if: str = ""
     """A yes-or-no field of the reply; when it is no, the turn has no score."""
     estimate: bool = False
@@ -131,6 +134,8 @@ class MetricSettings(Section):
             raise ValueError("ranking: belongs to reply: ranking, and that needs it")
         if (self.reply == "label") != (self.defect.label_in is not None):
             raise ValueError("defect: label_in belongs to reply: label, and that needs it")
+        if self.evidence == "required" and self.reply != "sentences":
+            raise ValueError("evidence: belongs to reply: sentences")
         if self.reply == "sentences" and (self.scale.min, self.scale.max) != (1, 5):
             raise ValueError("scale: reply: sentences is computed on 1 to 5")
         if self.reply == "severity" and (self.scale.min, self.scale.max) != (0, 7):

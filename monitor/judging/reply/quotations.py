@@ -8,6 +8,9 @@ from collections.abc import Iterable
 EVIDENCE_NOT_FOUND = "evidence_not_found"
 """Flag: the judge quotes a passage that no document holds."""
 
+EVIDENCE_MISSING = "evidence_missing"
+"""Flag: the judge calls a sentence supported and quotes nothing that supports it, though it was asked to."""
+
 _WORD = re.compile(r"\w+")
 _LEFT_OUT = re.compile(r"\[?(?:…|\.{3,})\]?")
 
