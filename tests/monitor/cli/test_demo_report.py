@@ -7,11 +7,12 @@ from xml.etree import ElementTree as ET
 
 from incident import alert_about, rise
 from judged_turn import ASKED_AT, judged_turn
+from window_sums import sums_of
 
 from monitor.cli.demo_report import lines, page
 from monitor.cli.demonstration import Demonstration, JudgedTurn, Period, Scenario
 from monitor.model.judgements import Exchange, Finding, Job, Verdict
-from monitor.model.trends import Alert, Rollup, Series, Sums
+from monitor.model.trends import Alert, Rollup, Series
 from monitor.statistics.rates import Rate
 
 START = ASKED_AT.replace(hour=0)
@@ -48,7 +49,7 @@ def worst(score: float | None) -> JudgedTurn:
 
 def rollup(hours: int, defects: int) -> Rollup:
     """An hour with ten judged turns."""
-    sums = Sums(turns=20, sampled=10, n=10, k=defects, sw=20, sw2=40, swx=2 * defects, sw2x=4 * defects, sws=10)
+    sums = sums_of(10, defects, weight=2, sws=10)
     start = START + timedelta(hours=hours)
     return Rollup(series=SERIES, release="", start=start, length=timedelta(hours=1), sums=sums)
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from window_sums import sums_of
+
 from monitor.detection.baseline_status import baseline_statuses, status_lines
 from monitor.model.trends import Baseline, Rollup, Series, Sums
 from monitor.settings.tree import DetectSettings
@@ -24,7 +26,7 @@ def rows(defects: Sequence[int], *, series: Series = SERIES, of: int = 100) -> l
             release="",
             start=START + number * HOUR,
             length=HOUR,
-            sums=Sums(turns=of, sampled=of, n=of, k=k, sw=of, sw2=of, swx=k, sw2x=k),
+            sums=sums_of(of, k),
         )
         for number, k in enumerate(defects)
     ]

@@ -10,9 +10,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from window_sums import sums_of
 
 from monitor.detection.regressions import RELEASES_PER_MONTH, Detection, Family, detect
-from monitor.model.trends import Baseline, Regression, Rollup, Series, Sums
+from monitor.model.trends import Baseline, Regression, Rollup, Series
 from monitor.settings.tree import DetectSettings
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -23,18 +24,10 @@ ALONE = Family(whole=1, sliced=0, releases=False)
 SETTINGS = DetectSettings(reference=timedelta(hours=72), min_reference_windows=24)
 
 
-def sums(n: int, k: int, *, weight: float = 1.0) -> Sums:
-    """Return a window in which k of n turns were defects, each standing for `weight` turns."""
-    return Sums(
-        turns=round(n * weight), sampled=n, n=n, k=k,
-        sw=n * weight, sw2=n * weight**2, swx=k * weight, sw2x=k * weight**2,
-    )  # fmt: skip
-
-
 def rows(counts: Sequence[tuple[int, int]], *, first: int = 0, release: str = "") -> list[Rollup]:
     """Return one row per hour from hour `first` on; hours in which nothing happened have no row."""
     return [
-        Rollup(series=SERIES, release=release, start=START + (first + i) * HOUR, length=HOUR, sums=sums(n, k))
+        Rollup(series=SERIES, release=release, start=START + (first + i) * HOUR, length=HOUR, sums=sums_of(n, k))
         for i, (n, k) in enumerate(counts)
         if n
     ]
@@ -172,7 +165,9 @@ def test_weights_make_an_hour_smaller_than_its_turns() -> None:
     """Unequal weights leave less evidence: the same defects are found later than with equal ones."""
     counts = steady(100) + steady(48, rate=0.12, seed=2)
     uneven = [
-        replace(row, sums=sums(row.sums.n // 2, row.sums.k // 2) + sums(row.sums.n // 20, row.sums.k // 20, weight=20))
+        replace(
+            row, sums=sums_of(row.sums.n // 2, row.sums.k // 2) + sums_of(row.sums.n // 20, row.sums.k // 20, weight=20)
+        )
         for row in rows(counts)
     ]
     equal = only(detection_at(rows(counts), 148)).detected_at

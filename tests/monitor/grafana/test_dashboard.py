@@ -14,6 +14,7 @@ import pytest
 from incident import alert_about, rise
 from json_schema import faults
 from sqlalchemy import insert
+from window_sums import sums_of
 
 from monitor.assets import asset_dir
 from monitor.errors import ConfigError
@@ -117,11 +118,7 @@ def rows(count: int) -> list[Rollup]:
         for release, n, k, weight in (("1", 20, hour % 4, 1.0), ("2", 10, hour % 3, 3.5)):
             scored = 0 if hour == 5 else n
             defects = min(k, scored)
-            sums = Sums(
-                turns=n * 4, sampled=scored, pending=1, n=scored, k=defects,
-                sw=scored * weight, sw2=scored * weight**2, swx=defects * weight, sw2x=defects * weight**2,
-                cost_usd=scored * 0.001,
-            )  # fmt: skip
+            sums = sums_of(scored, defects, weight=weight, turns=n * 4, pending=1, cost_usd=scored * 0.001)
             series = SERIES if hour < count - 3 else Series(**{**as_dict(SERIES), "rubric_id": "r2"})
             hourly.append(
                 Rollup(

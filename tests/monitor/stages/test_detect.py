@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import insert
+from window_sums import sums_of
 
 from monitor.display.alert_text import explanation, headline
 from monitor.model.judgements import Job, JudgeVersion, SecondOpinion, SecondOpinionKind
-from monitor.model.trends import Alert, AlertState, Baseline, Rollup, Series, Sums
+from monitor.model.trends import Alert, AlertState, Baseline, Rollup, Series
 from monitor.settings.tree import AlertSettings, DetectSettings
 from monitor.stages import alert as alert_stage
 from monitor.stages import detect
@@ -85,8 +86,8 @@ def hours(
     rollups = []
     for i in range(count):
         k = sum(chance.random() < rate for _ in range(n))
-        sums = Sums(turns=n, sampled=n, n=n, k=k, sw=n, sw2=n, swx=k, sw2x=k)
-        rollups.append(Rollup(series=series, release=release, start=START + (first + i) * HOUR, length=HOUR, sums=sums))
+        start = START + (first + i) * HOUR
+        rollups.append(Rollup(series=series, release=release, start=start, length=HOUR, sums=sums_of(n, k)))
     return rollups
 
 
@@ -271,7 +272,7 @@ def test_late_verdicts_correct_a_window_and_alert_only_within_the_horizon(rig: R
     windows = hours(320)
     rig.put(windows)
     rig.tick(320)
-    bad = Sums(turns=140, sampled=140, n=140, k=100, sw=140, sw2=140, swx=100, sw2x=100)
+    bad = sums_of(140, 100)
     rig.replace([replace(row, sums=bad) for row in windows[100:106]])
     assert rig.tick(320) == 0
     assert rig.alerts() == ()

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from incident import alert_about, rise
+from window_sums import sums_of
 
 from monitor.errors import Paused, Permanent, Retryable
 from monitor.model.trends import Alert, AlertState, Rollup, Series, Sums
@@ -25,7 +26,7 @@ def window(
     ago: int, n: int, k: int, *, turns: int = 100, release: str = "1", unscored: dict[str, int] | None = None
 ) -> Rollup:
     """Return the window that ended so many hours before 12:00."""
-    sums = Sums(turns=turns, sampled=n, pending=3, n=n, k=k, sw=2 * n, sw2=4 * n, swx=2 * k, sw2x=4 * k, cost_usd=n / 8)
+    sums = sums_of(n, k, weight=2, turns=turns, pending=3, cost_usd=n / 8)
     start = NOW.replace(minute=0) - (ago + 1) * HOUR
     return Rollup(series=SERIES, release=release, start=start, length=HOUR, sums=sums, unscored=unscored or {})
 
