@@ -19,6 +19,7 @@ import pytest
 from code_under_test import clean_environment
 from deadline import wait_until
 from guard import Guard
+from http_request import send
 
 COMMAND = Path(sys.executable).with_name("rag-monitor")
 CHAT_APP = Path(__file__).parents[2] / "examples" / "chat_app"
@@ -105,15 +106,10 @@ class Monitor:
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and body of one of its pages."""
-        found = re.search(r"^health and metrics: http://(\S+)/metrics$", self.text(), re.MULTILINE)
-        assert found, self.text()
-        connection = http.client.HTTPConnection(found[1], timeout=10)
-        try:
-            connection.request("GET", path)
-            reply = connection.getresponse()
-            return reply.status, reply.read().decode()
-        finally:
-            connection.close()
+        address = re.search(r"^health and metrics: http://(\S+):(\d+)/metrics$", self.text(), re.MULTILINE)
+        assert address, self.text()
+        reply = send((address[1], int(address[2])), "GET", path)
+        return reply.status, reply.body.decode()
 
     def metric(self, name: str, labels: str = "") -> float:
         """The value of the samples of a metric whose labels hold `labels`, added up."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 from deadline import wait_until
+from http_request import Answer, send
 from loopback import free_port
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -29,15 +28,6 @@ if TYPE_CHECKING:
     from guard import Guard
 
 PROTOBUF = "application/x-protobuf"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """An HTTP response."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 class Monitor:
@@ -85,10 +75,7 @@ class Monitor:
         self, port: int, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> Answer:
         """Return the reply to one request."""
-        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
-            connection.request(method, path, body, dict(headers or {}))
-            reply = connection.getresponse()
-            return Answer(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
+        return send(("127.0.0.1", port), method, path, body, headers)
 
     def post(self, body: bytes) -> Answer:
         """Return the reply to an OTLP request."""

@@ -1,15 +1,14 @@
 """A running pair of OTLP collectors in front of a real SQLite store, and requests to send to it."""
 
 import asyncio
-import http.client
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from http_request import Answer, send
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collectors.otlp_grpc import collector as otlp_grpc
@@ -23,15 +22,6 @@ from monitor.store.sql_store import SqlStore
 from monitor.stores import SpanStore
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "otlp"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """An HTTP response."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 class Running:
@@ -87,13 +77,7 @@ class Running:
         method: str = "POST",
     ) -> Answer:
         """Return the reply to one request."""
-        connection = http.client.HTTPConnection(*self.http.address, timeout=20)
-        try:
-            connection.request(method, path, body, {"Content-Type": content_type, **(headers or {})})
-            reply = connection.getresponse()
-            return Answer(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
-        finally:
-            connection.close()
+        return send(self.http.address, method, path, body, {"Content-Type": content_type, **(headers or {})})
 
     def decoded(self) -> list[Decoded]:
         """Return all fragments in the store, read."""

@@ -14,7 +14,9 @@ from monitor.model.spans import Span, instant
 from monitor.payloads.otlp.fragments import OtlpSignal, decode_otlp, split_otlp
 
 if TYPE_CHECKING:
-    from tests.services.otlp_service import Answer, Running, Serve, Switch
+    from http_request import Answer
+
+    from tests.services.otlp_service import Running, Serve, Switch
 
 pytestmark = pytest.mark.shared
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 from deadline import wait_until
+from http_request import export
 
 from monitor.payloads.otlp.fragments import decode_otlp
 from monitor.store.sql_store import open_store
@@ -49,14 +50,7 @@ class Server:
 
     def post(self, body: bytes, **headers: str) -> int:
         """Return the status of one request over HTTP."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=20)
-        try:
-            connection.request("POST", "/v1/traces", body, {"Content-Type": "application/x-protobuf", **headers})
-            reply = connection.getresponse()
-            reply.read()
-            return reply.status
-        finally:
-            connection.close()
+        return export(("127.0.0.1", self.http), body, headers).status
 
     def peak_mib(self) -> float:
         """Return the most memory the process has held so far."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 import trustme
+from http_request import export, send
 
 from collectors.otlp_grpc import collector as otlp_grpc
 from collectors.otlp_http import collector as otlp_http
@@ -54,13 +55,6 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path, "server")
 
 
-def post(running: Running, body: bytes, context: ssl.SSLContext) -> int:
-    """Return the status of a request over TLS."""
-    with closing(http.client.HTTPSConnection(*running.http.address, timeout=10, context=context)) as connection:
-        connection.request("POST", "/v1/traces", body, {"Content-Type": PROTOBUF})
-        return connection.getresponse().status
-
-
 def call(
     target: str, body: bytes, credentials: grpc.ChannelCredentials | None = None, authorization: str = ""
 ) -> bytes:
@@ -96,17 +90,17 @@ def test_tls(serve: Serve, authority: Authority, turn_pb: bytes) -> None:
     tls = authority.issue("server")
     running = serve(http={"tls": tls}, grpc={"tls": tls})
     trusting = ssl.create_default_context(cafile=str(authority.ca_file))
-    assert 200 == post(running, turn_pb, trusting)
+    assert 200 == export(running.http.address, turn_pb, tls=trusting).status
     assert b"" == call(target(running), turn_pb, grpc.ssl_channel_credentials(authority.ca_file.read_bytes()))
     assert 3 == len({(span.trace_id, span.span_id) for span in running.spans()})
 
     with pytest.raises(ssl.SSLCertVerificationError):
-        post(running, turn_pb, ssl.create_default_context())
+        export(running.http.address, turn_pb, tls=ssl.create_default_context())
     with pytest.raises((OSError, http.client.HTTPException)):
         running.post(turn_pb)
     with pytest.raises(grpc.RpcError):
         call(target(running), turn_pb)
-    assert 200 == post(running, turn_pb, trusting)
+    assert 200 == export(running.http.address, turn_pb, tls=trusting).status
 
 
 def test_client_certificates(serve: Serve, authority: Authority, tmp_path: Path, turn_pb: bytes) -> None:
@@ -126,11 +120,11 @@ def test_client_certificates(serve: Serve, authority: Authority, tmp_path: Path,
         key, chain = (Path(pair[name]).read_bytes() for name in ("key_file", "cert_file")) if pair else (None, None)
         return grpc.ssl_channel_credentials(authority.ca_file.read_bytes(), key, chain)
 
-    assert 200 == post(running, turn_pb, context(ours))
+    assert 200 == export(running.http.address, turn_pb, tls=context(ours)).status
     assert b"" == call(target(running), turn_pb, credentials(ours))
     for pair in (None, theirs):
         with pytest.raises((OSError, http.client.HTTPException)):
-            post(running, turn_pb, context(pair))
+            export(running.http.address, turn_pb, tls=context(pair))
         with pytest.raises(grpc.RpcError):
             call(target(running), turn_pb, credentials(pair))
 
@@ -151,7 +145,8 @@ def test_renewed_certificate(
     Path(tls["key_file"]).write_text("nonsense")
     assert after == [serial(running.http.address), serial(running.grpc.address)]
     assert 2 == caplog.text.count("the previous files stay in use")
-    assert 200 == post(running, turn_pb, ssl.create_default_context(cafile=str(authority.ca_file)))
+    trusting = ssl.create_default_context(cafile=str(authority.ca_file))
+    assert 200 == export(running.http.address, turn_pb, tls=trusting).status
 
 
 @pytest.mark.parametrize("build", [otlp_http, otlp_grpc])
@@ -374,11 +369,6 @@ async def test_several_listeners() -> None:
         }
     )
 
-    def status(address: tuple[str, int]) -> int:
-        with closing(http.client.HTTPConnection(*address, timeout=10)) as connection:
-            connection.request("GET", "/v1/traces")
-            return connection.getresponse().status
-
     collectors = build_collectors(settings, None, clock=lambda: datetime.now(UTC))  # type: ignore[arg-type]
     assert ["otlp_http", "outside", "otlp_grpc", "sidecar"] == list(collectors)
     async with AsyncExitStack() as running:
@@ -386,8 +376,8 @@ async def test_several_listeners() -> None:
             await running.enter_async_context(collector)
         addresses = [collector.address for collector in collectors.values()]  # type: ignore[attr-defined]
         assert 4 == len(set(addresses))
-        assert 405 == await asyncio.to_thread(status, addresses[0])
-        assert 401 == await asyncio.to_thread(status, addresses[1])
+        assert 405 == (await asyncio.to_thread(send, addresses[0], "GET", "/v1/traces")).status
+        assert 401 == (await asyncio.to_thread(send, addresses[1], "GET", "/v1/traces")).status
     with pytest.raises(ConfigError, match=r"collectors\[1\]\.name: 'otlp_http' is taken"):
         build_collectors(
             Settings.model_validate({"collectors": [{"kind": "otlp_http"}, {"kind": "otlp_http"}]}),

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import http.client
 import json
 import os
 import socket
 import sys
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -19,6 +17,7 @@ import pytest
 from deadline import wait_until
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
+from http_request import export
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
@@ -374,15 +373,9 @@ async def test_fault_of_ours(turn_json: bytes, caplog: pytest.LogCaptureFixture)
             """Fail with a text."""
             raise RuntimeError("secret words")
 
-    def send(address: tuple[str, int]) -> tuple[int, bytes]:
-        with closing(http.client.HTTPConnection(*address, timeout=20)) as connection:
-            connection.request("POST", "/v1/traces", turn_json, {"Content-Type": JSON})
-            reply = connection.getresponse()
-            return reply.status, reply.read()
-
     async with otlp_http.build(otlp_http.Config(port=0), Faulty(), lambda: datetime.now(UTC)) as collector:
-        status, body = await asyncio.to_thread(send, collector.address)
+        answer = await asyncio.to_thread(export, collector.address, turn_json, {"Content-Type": JSON})
         assert {"fault": 1} == collector.stats().requests
-    assert (500, 13) == (status, json.loads(body)["code"])
+    assert (500, 13) == (answer.status, json.loads(answer.body)["code"])
     assert "an internal error: RuntimeError at" in caplog.text
-    assert "secret" not in caplog.text + body.decode()
+    assert "secret" not in caplog.text + answer.body.decode()

@@ -1,11 +1,11 @@
 """Health pages over a real socket."""
 
 import asyncio
-import http.client
 import json
 import time
 
 import pytest
+from http_request import send
 
 from monitor.errors import ConfigError
 from monitor.http_server import Server
@@ -15,13 +15,8 @@ from monitor.web.health import HealthPages
 
 def get(address: tuple[str, int], path: str, method: str = "GET") -> tuple[int, str, bytes]:
     """Return status, content type and body."""
-    connection = http.client.HTTPConnection(*address, timeout=10)
-    try:
-        connection.request(method, path)
-        response = connection.getresponse()
-        return response.status, response.headers["content-type"], response.read()
-    finally:
-        connection.close()
+    answer = send(address, method, path)
+    return answer.status, answer.headers["content-type"], answer.body
 
 
 async def test_pages() -> None:
