@@ -171,7 +171,7 @@ def _fill(store: SqlStore, turns: list[Turn]) -> None:
     for start in range(0, len(turns), 500):
         part = turns[start : start + 500]
         store.replace_turns([Assembly(trace_id=t.trace_id, through=1, turns=(t,)) for t in part], now=WHEN)
-    sample.tick(store, SampleSettings(), rubrics=[METRIC.rubric], proxy=None, now=WHEN)
+    sample.tick(store, SampleSettings(), rubrics=[METRIC.rubric], proxy=None, now=WHEN, worker="1")
 
 
 @contextmanager

@@ -142,7 +142,7 @@ async def fill(settings: Settings, turns: int) -> None:
         for start in range(0, turns, 500):
             part = made[start : start + 500]
             parts.store.replace_turns([Assembly(trace_id=t.trace_id, through=1, turns=(t,)) for t in part], now=now)
-            while sample.tick(parts.store, SampleSettings(), rubrics=parts.rubrics, proxy=None, now=now):
+            while sample.tick(parts.store, SampleSettings(), rubrics=parts.rubrics, proxy=None, now=now, worker="1"):
                 pass
 
 

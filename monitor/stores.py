@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from monitor.model.judgements import (
     Job,
@@ -53,6 +53,16 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSize:
+    """How much of a trace is stored."""
+
+    through: int
+    """Its highest position."""
+    records: int
+    """Spans and log records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedTrace:
     """A trace of which fragments are stored."""
 
@@ -83,6 +93,21 @@ class Extent:
     response: str | None
 
 
+UnderWayKind: TypeAlias = Literal["trace", "turn"]
+DEATHS = 2
+"""Processes that may die while something is being read before it is set aside."""
+
+
+class UnderWayStore(Protocol):
+    """What is being read; it is over when what came of it is stored."""
+
+    def begin(self, kind: UnderWayKind, subjects: Sequence[str], *, worker: str) -> None:
+        """Write that `worker`, one run of a process, is about to read these."""
+
+    def deaths(self, kind: UnderWayKind, subjects: Sequence[str], *, worker: str) -> Mapping[str, int]:
+        """Return those of these that other workers began and never finished, and how many did."""
+
+
 class SpanStore(Protocol):
     """What was received, as received."""
 
@@ -99,11 +124,17 @@ class SpanStore(Protocol):
     def fragments(self, trace_ids: Sequence[str]) -> Mapping[str, tuple[StoredFragment, ...]]:
         """Return all fragments of each trace, in order of arrival, assembled or not."""
 
+    def sizes(self, trace_ids: Sequence[str]) -> Mapping[str, TraceSize]:
+        """Return how much is stored of each trace, without reading it."""
+
     def received(self, *, since: datetime | None, after: str, limit: int) -> tuple[ReceivedTrace, ...]:
         """Return traces of which a fragment arrived at `since` or later, by id, the first of them behind `after`."""
 
     def failed_traces(self, *, rules: str, limit: int) -> tuple[str, ...]:
         """Return traces whose reading ended in a fault under other rules than these, and that wait for nothing."""
+
+    def set_aside(self) -> tuple[str, ...]:
+        """Return the traces that ended processes so often that they are not read, by id, until they are reopened."""
 
     def reopen(self, trace_ids: Sequence[str], *, as_of: datetime) -> int:
         """Have traces assembled again, as if all they have had arrived at `as_of`; return how many will be.
@@ -337,7 +368,16 @@ class LeaseStore(Protocol):
 
 
 class Store(
-    SpanStore, TurnStore, JobStore, SpendStore, SecondOpinionStore, SeriesStore, AlertStore, LeaseStore, Protocol
+    UnderWayStore,
+    SpanStore,
+    TurnStore,
+    JobStore,
+    SpendStore,
+    SecondOpinionStore,
+    SeriesStore,
+    AlertStore,
+    LeaseStore,
+    Protocol,
 ):
     """One database."""
 

@@ -40,7 +40,7 @@ _CONSUMER = 5
 _UNREAD = {
     "no_dialect": f"no dialect reads these spans; if they hold questions or answers, name their keys {OWN_FIELDS}",
     "orphan_log": "log records came without their spans: export traces beside logs, and sample neither",
-    "over_limit": "traces have more spans than assemble.max_spans",
+    "over_limit": "traces have more spans than assemble.max_spans, or more bytes than assemble.max_bytes",
     "internal": "traces could not be assembled for a fault of the monitor; its log names it",
     "dialect_failed": "this dialect of another distribution failed; the log names the place, its authors can mend it",
     "no_turn": "chains without a question or an answer; put both on the span around the turn",
@@ -86,12 +86,15 @@ class Examination:
     """By name."""
     latest: int | None
     """How many traces were looked at, if there are more; None when all were."""
+    set_aside: tuple[str, ...] = ()
+    """Traces that processes died with, whenever they came."""
 
 
 def diagnose(store: Records, dialects: Sequence[Dialect], *, since: datetime, limit: int) -> Examination:
     """Return a diagnosis for each app of the `limit` traces assembled last, none earlier than `since`."""
     assembled = store.assembled(since=since, limit=limit + 1)
-    recent = assembled[:limit]
+    set_aside = store.set_aside()
+    recent = [trace for trace in assembled[:limit] if trace.trace_id not in set_aside]
     ordered = sorted(dialects, key=lambda dialect: (dialect.priority, dialect.name))
     arrived: defaultdict[str, Arrived] = defaultdict(Arrived)
     began: datetime | None = None
@@ -116,6 +119,7 @@ def diagnose(store: Records, dialects: Sequence[Dialect], *, since: datetime, li
     return Examination(
         apps=tuple(_diagnosis(app, what, ordered) for app, what in sorted(arrived.items())),
         latest=limit if len(assembled) > limit else None,
+        set_aside=set_aside,
     )
 
 
@@ -123,6 +127,9 @@ def lines(examination: Examination) -> Iterator[str]:
     """Yield what a person should read."""
     if examination.latest is not None:
         yield f"looked at the latest {examination.latest} traces; --limit for more"
+    for trace_id in examination.set_aside:
+        yield f"set aside: trace {trace_id}, for two processes died while reading it"
+        yield f"    -> once that is mended, `rag-monitor reassemble --trace {trace_id}` has it read again"
     if not examination.apps:
         yield "nothing arrived; point an exporter here (docs/dialects.md) or look further back with --since"
     for diagnosis in examination.apps:

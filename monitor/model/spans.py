@@ -146,6 +146,10 @@ class Decoded:
     unread: Mapping[str, int] = field(default_factory=dict)
 
 
+PROCESS_DIED = "process_died"
+"""Why records are unread: processes died while their trace was being read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
     """What one settled trace became: its turns, and the records and spans that are in none, counted by reason."""

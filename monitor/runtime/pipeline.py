@@ -45,13 +45,20 @@ class Pipeline:
             now=now,
             decode=parts.decode,
             rules=parts.rules,
+            worker=parts.worker,
         )
 
     async def sample(self, now: datetime) -> int:
         """Decide which turns are judged."""
         parts = self.parts
         return await asyncio.to_thread(
-            sample.tick, parts.store, parts.settings.sample, rubrics=parts.rubrics, proxy=parts.proxy, now=now
+            sample.tick,
+            parts.store,
+            parts.settings.sample,
+            rubrics=parts.rubrics,
+            proxy=parts.proxy,
+            now=now,
+            worker=parts.worker,
         )
 
     async def rollup(self, _now: datetime) -> int:

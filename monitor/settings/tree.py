@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
@@ -27,6 +26,7 @@ from pydantic import (
 from monitor.errors import ConfigError
 from monitor.settings import file as settings_file
 from monitor.settings.problems import problems
+from monitor.settings.rates import SampleRule
 from monitor.settings.section import Duration, Section
 
 
@@ -124,23 +124,10 @@ class AssembleSettings(Section):
     exclude: ExcludeSettings = ExcludeSettings()
     max_spans: int = Field(default=10_000, gt=0)
     """Spans of one trace that are looked at; the rest are counted and flagged."""
+    max_bytes: int = Field(default=64 * 1024 * 1024, gt=0)
+    """Of one trace, as received, that are looked at; what came after them is counted and flagged as above."""
     batch: int = Field(default=200, gt=0)
     """Traces per transaction."""
-
-
-class SampleRule(Section):
-    """A rate of its own for what the names match; they may hold `*` and `?`, and one that is left out matches all."""
-
-    app: str = "*"
-    environment: str = "*"
-    metric: str = "*"
-    rate: float = Field(ge=0, le=1)
-    """Share of turns to judge; 0 for none."""
-
-    def matches(self, app: str, environment: str, metric: str) -> bool:
-        """Return whether the rule is about this metric on turns of this app and environment."""
-        names = ((app, self.app), (environment, self.environment), (metric, self.metric))
-        return all(fnmatchcase(name, pattern) for name, pattern in names)
 
 
 class SampleSettings(Section):

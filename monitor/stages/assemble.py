@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Protocol
 
 from monitor.assembly.duplicates import duplicates
@@ -21,11 +22,12 @@ from monitor.assembly.links import linked_turn
 from monitor.assembly.rules import ReadingRules
 from monitor.assembly.trace_turns import TraceTurns, read_trace
 from monitor.errors import PluginFailed
-from monitor.model.spans import Assembly, StoredFragment, Trace
+from monitor.model.spans import PROCESS_DIED, Assembly, StoredFragment, Trace
 from monitor.model.turns import Turn
+from monitor.portions import portions
 from monitor.ports import Decoder
 from monitor.settings.tree import AssembleSettings
-from monitor.stores import Extent, SpanStore, TurnStore
+from monitor.stores import DEATHS, Extent, SpanStore, TurnStore, UnderWayStore
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +38,7 @@ _LONGEST = timedelta(seconds=60)
 _SLACK = timedelta(milliseconds=10)
 
 
-class TraceStore(SpanStore, TurnStore, Protocol):
+class TraceStore(UnderWayStore, SpanStore, TurnStore, Protocol):
     """What this stage reads and writes."""
 
 
@@ -47,24 +49,26 @@ def tick(
     now: datetime,
     decode: Decoder,
     rules: ReadingRules,
+    worker: str,
 ) -> int:
-    """Assemble the traces that are due and return how many turns were written.
+    """Assemble the traces that are due and return how many turns were written; `worker` is this run of a process.
 
     A trace that cannot be assembled for a fault of ours loses its turns, counts as unread with reason `internal`, and
     is not tried again before something new arrives for it, or a program with other rules comes by; one whose dialect
-    from another distribution fails likewise, with reason `dialect_failed:<name>`.
+    from another distribution fails likewise, with reason `dialect_failed:<name>`. One that two processes died with
+    is set aside with reason `process_died` until a person reopens it or other rules come by; no new span does.
 
     Raises:
         StoreUnavailable: the database cannot be read or written; nothing of the current batch was kept.
     """
-    assembler = _Assembler(store, decode=decode, rules=rules)
+    assembler = _Assembler(store, settings, decode=decode, rules=rules, worker=worker)
     written = 0
     failed = store.failed_traces(rules=rules.version, limit=settings.batch)
     reopen(store, failed, settings, now=now)
     for _ in range(_ROUNDS):
         due = store.due(quiet_since=now - settings.quiet, open_since=now - settings.max_age, limit=settings.batch)
-        if due:
-            assemblies = assembler.assemblies(due)
+        for trace_ids, is_set_aside in portions(store, "trace", due, worker=worker):
+            assemblies = assembler.set_aside(trace_ids) if is_set_aside else assembler.assemblies(trace_ids)
             store.replace_turns(assemblies, now=now)
             written += sum(len(assembly.turns) for assembly in assemblies)
         if len(due) < settings.batch:
@@ -84,8 +88,12 @@ def reopen(store: SpanStore, trace_ids: Sequence[str], settings: AssembleSetting
 class _Assembler:
     """Reads traces of one store."""
 
-    def __init__(self, store: TraceStore, *, decode: Decoder, rules: ReadingRules) -> None:
+    def __init__(
+        self, store: TraceStore, settings: AssembleSettings, *, decode: Decoder, rules: ReadingRules, worker: str
+    ) -> None:
         self._store = store
+        self._most_bytes = settings.max_bytes
+        self._worker = worker
         self._decode = decode
         self._rules = rules
 
@@ -101,6 +109,22 @@ class _Assembler:
             for trace in (*batch, *rewritten)
         )
 
+    def set_aside(self, trace_ids: Sequence[str]) -> tuple[Assembly, ...]:
+        """Return what traces become that must not be read again, and say so: somebody should look at them."""
+        for trace_id in trace_ids:
+            log.error("trace %s set aside: %d processes died while reading it", trace_id, DEATHS)
+        return tuple(
+            Assembly(
+                trace_id=trace_id,
+                through=size.through,
+                turns=(),
+                unread={PROCESS_DIED: size.records},
+                rules=self._rules.version,
+                failed=True,
+            )
+            for trace_id, size in self._store.sizes(trace_ids).items()
+        )
+
     def _read(self, trace_ids: Sequence[str]) -> list[TraceTurns]:
         if not trace_ids:
             return []
@@ -111,8 +135,10 @@ class _Assembler:
         ordered = sorted(fragments, key=lambda stored: stored.position)
         through = ordered[-1].position
         try:
-            trace = join(trace_id, [self._decode(stored.fragment) for stored in ordered])
-            return read_trace(trace, self._rules, through=through)
+            looked_at = _within(ordered, self._most_bytes)
+            trace = join(trace_id, [self._decode(stored.fragment) for stored in looked_at])
+            left_out = sum(stored.fragment.count for stored in ordered[len(looked_at) :])
+            return _cut_off(read_trace(trace, self._rules, through=through), left_out)
         except PluginFailed as error:
             reason = f"{error.kind}_failed:{error.name}"
         except Exception as error:  # noqa: BLE001 -- one trace must not stop the others; it is counted and marked
@@ -129,9 +155,12 @@ class _Assembler:
         """The traces that turns of the batch link to, as far as they arrived and can be read."""
         ids = {link.trace_id: None for trace in batch for links in trace.links.values() for link in links}
         traces: dict[str, Trace] = {}
-        for trace_id, stored in self._store.fragments(tuple(ids)).items() if ids else ():
+        suspect = self._store.deaths("trace", tuple(ids), worker=self._worker)
+        readable = tuple(trace_id for trace_id in ids if trace_id not in suspect)
+        for trace_id, stored in self._store.fragments(readable).items() if readable else ():
             try:
-                traces[trace_id] = join(trace_id, [self._decode(part.fragment) for part in stored])
+                parts = _within(stored, self._most_bytes)
+                traces[trace_id] = join(trace_id, [self._decode(part.fragment) for part in parts])
             except Exception:  # noqa: BLE001 -- it is counted and logged where the trace itself is read
                 log.debug("trace %s, to which others link, cannot be read", trace_id)
         return traces
@@ -209,3 +238,19 @@ def _without_turns(trace: TraceTurns) -> Assembly:
     """What becomes of a trace whose call another one describes with more around it."""
     unread = Counter(trace.assembly.unread) + Counter({"duplicate": len(trace.calls)})
     return replace(trace.assembly, turns=(), unread=unread)
+
+
+def _within(ordered: Sequence[StoredFragment], most_bytes: int) -> Sequence[StoredFragment]:
+    """The first fragments of a trace whose payloads are so large together; the first one in any case."""
+    sizes = accumulate(len(stored.fragment.payload) for stored in ordered)
+    return ordered[: max(1, sum(size <= most_bytes for size in sizes))]
+
+
+def _cut_off(trace: TraceTurns, left_out: int) -> TraceTurns:
+    """Say in turns and counts that records of a trace were not looked at."""
+    if not left_out:
+        return trace
+    assembly = trace.assembly
+    turns = tuple(replace(turn, flags=turn.flags | {"span_limit"}) for turn in assembly.turns)
+    unread = Counter(assembly.unread) + Counter({"over_limit": left_out})
+    return replace(trace, assembly=replace(assembly, turns=turns, unread=unread))

@@ -7,6 +7,7 @@ A need that a turn does not meet is recorded for every turn, sampled or not: cov
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -14,15 +15,18 @@ from itertools import islice
 from typing import Protocol
 
 from monitor.judging.needs import unmet
-from monitor.model.judgements import Job, Rubric, Sampling, Unscored
+from monitor.model.judgements import Job, Reason, Rubric, Sampling, Unscored
 from monitor.model.turns import Turn
+from monitor.portions import portions
 from monitor.ports import Proxy
 from monitor.settings.tree import SampleSettings
 from monitor.statistics.draw import unit
-from monitor.stores import JobStore, TurnStore
+from monitor.stores import DEATHS, JobStore, TurnStore, UnderWayStore
+
+log = logging.getLogger(__name__)
 
 
-class SampledStore(TurnStore, JobStore, Protocol):
+class SampledStore(UnderWayStore, TurnStore, JobStore, Protocol):
     """What this stage needs of the store."""
 
 
@@ -33,10 +37,13 @@ def tick(
     rubrics: Sequence[Rubric],
     proxy: Proxy | None,
     now: datetime,
+    worker: str,
 ) -> int:
     """Decide about every turn that was not decided about, oldest first; return how many.
 
-    Doing it again does nothing: a recorded decision stays until the turn's content changes.
+    Doing it again does nothing: a recorded decision stays until the turn's content changes. A turn that two processes
+    died with is not looked at again: all its metrics are unscored with reason `internal`. `worker` is this run of a
+    process.
     """
     decided: set[str] = set()
     while True:
@@ -45,7 +52,14 @@ def tick(
         fresh = [turn for turn in turns if turn.turn_id not in decided]
         if not fresh:
             return len(decided)
-        store.record_samplings([decide(turn, rubrics, settings=settings, proxy=proxy, now=now) for turn in fresh])
+        by_id = {turn.turn_id: turn for turn in fresh}
+        for turn_ids, is_set_aside in portions(store, "turn", tuple(by_id), worker=worker):
+            chosen = [by_id[turn_id] for turn_id in turn_ids]
+            store.record_samplings(
+                [_set_aside(turn, rubrics, now=now) for turn in chosen]
+                if is_set_aside
+                else [decide(turn, rubrics, settings=settings, proxy=proxy, now=now) for turn in chosen]
+            )
         decided.update(turn.turn_id for turn in fresh)
 
 
@@ -114,4 +128,30 @@ def queue(store: SampledStore, settings: SampleSettings, samplings: Sequence[Sam
     """Write what `missing` found, a batch a transaction, and return how many jobs are new; it may be repeated."""
     return sum(
         store.request(samplings[start : start + settings.batch]) for start in range(0, len(samplings), settings.batch)
+    )
+
+
+def _set_aside(turn: Turn, rubrics: Sequence[Rubric], *, now: datetime) -> Sampling:
+    """Decide about a turn without looking at its text, which ended processes."""
+    log.error("turn %s set aside: %d processes died while looking at it", turn.turn_id, DEATHS)
+    content_hash = turn.content_hash()
+    jobs = [
+        Job(
+            turn_id=turn.turn_id,
+            content_hash=content_hash,
+            metric=rubric.metric,
+            rubric_id=rubric.rubric_id,
+            probability=1.0,
+        )
+        for rubric in rubrics
+    ]
+    return Sampling(
+        turn_id=turn.turn_id,
+        content_hash=content_hash,
+        jobs=(),
+        unscored=tuple(Unscored(job=job, reason=Reason.INTERNAL, judged_at=now) for job in jobs),
+        asked=tuple((rubric.metric, rubric.rubric_id) for rubric in rubrics),
+        proxy=None,
+        proxy_version="",
+        decided_at=now,
     )

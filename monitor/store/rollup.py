@@ -19,6 +19,7 @@ from monitor.model.judgements import Rubric
 from monitor.model.trends import Rollup, Series, Sums
 from monitor.store.asked_metrics import Asked, of_names
 from monitor.store.columns import label
+from monitor.store.database import Database
 from monitor.store.series import rollup_row
 from monitor.store.statements import insert
 from monitor.store.tables import changed_windows, jobs, outcomes, rollups, rubrics, turns
@@ -61,6 +62,22 @@ def keep_rubrics(connection: Connection, configured: Sequence[Rubric]) -> None:
         statement.on_conflict_do_update(index_elements=["metric", "rubric_id"], set_={"step": statement.excluded.step}),
         [{"metric": metric, "rubric_id": rubric_id, "step": step} for (metric, rubric_id), step in _steps(configured)],
     )
+
+
+def roll_up(database: Database, windows: Sequence[Window], *, rubrics: Sequence[Rubric], length: timedelta) -> int:
+    """Recompute windows, each in a transaction of its own, and return the number of rows written."""
+    with database.reading("reading rubrics") as connection:
+        unknown = unknown_rubrics(connection, rubrics)
+    if unknown:
+        with database.writing("keeping rubrics") as connection:
+            keep_rubrics(connection, rubrics)
+    written = 0
+    for window in windows:
+        with database.reading("computing a window") as connection:
+            rows = compute(connection, window, configured=rubrics, length=length)
+        with database.writing("writing a window") as connection:
+            written += write(connection, window, rows)
+    return written
 
 
 def unknown_rubrics(connection: Connection, configured: Sequence[Rubric]) -> bool:

@@ -10,10 +10,11 @@ from typing import cast
 from sqlalchemy import Connection, and_, exists, func, literal, or_, select, text
 
 from monitor.model.spans import Fragment, Signal, StoredFragment
+from monitor.store import under_way
 from monitor.store.columns import Instant, microseconds
 from monitor.store.statements import batches, insert
 from monitor.store.tables import spans, traces, turns, unassembled
-from monitor.stores import ReceivedTrace
+from monitor.stores import ReceivedTrace, TraceSize
 
 _BARRIER = 0x7261677370616E  # "ragspan", beside the lock of migrations
 
@@ -97,6 +98,7 @@ def reopen(connection: Connection, trace_ids: Sequence[str], *, as_of: datetime)
     """Put the fragments of traces back into the queue; see `SpanStore.reopen`."""
     pruned = exists().where(traces.c.trace_id == spans.c.trace_id, traces.c.pruned)
     opened = 0
+    under_way.end(connection, "trace", trace_ids)
     for part in batches(trace_ids):
         waiting = select(spans.c.position, spans.c.trace_id, literal(as_of, Instant)).where(
             spans.c.trace_id.in_(part), ~pruned
@@ -106,6 +108,16 @@ def reopen(connection: Connection, trace_ids: Sequence[str], *, as_of: datetime)
         count = select(func.count(spans.c.trace_id.distinct())).where(spans.c.trace_id.in_(part), ~pruned)
         opened += connection.execute(count).scalar_one()
     return opened
+
+
+def sizes(connection: Connection, trace_ids: Sequence[str]) -> Mapping[str, TraceSize]:
+    """Return how much is stored of each trace; see `SpanStore.sizes`."""
+    counted: dict[str, TraceSize] = {}
+    for part in batches(trace_ids):
+        columns = spans.c.trace_id, func.max(spans.c.position), func.sum(spans.c.count)
+        rows = connection.execute(select(*columns).where(spans.c.trace_id.in_(part)).group_by(spans.c.trace_id))
+        counted.update({trace_id: TraceSize(through=last, records=int(records)) for trace_id, last, records in rows})
+    return counted
 
 
 def high_water(connection: Connection) -> int:

@@ -27,8 +27,9 @@ from monitor.store import jobs as job_rows
 from monitor.store import notifications as notification_rows
 from monitor.store import second_opinions as second_opinion_rows
 from monitor.store import spend as spending
+from monitor.store import under_way as under_way_rows
 from monitor.store.database import Database
-from monitor.stores import Assembled, Backlog, Extent, ReceivedTrace, Window
+from monitor.stores import Assembled, Backlog, Extent, ReceivedTrace, TraceSize, UnderWayKind, Window
 
 _PAGE = 200
 
@@ -79,6 +80,21 @@ class SqlStore:
         with self._database.writing("storing fragments") as connection:
             return spans.append(connection, fragments)
 
+    def begin(self, kind: UnderWayKind, subjects: Sequence[str], *, worker: str) -> None:
+        """As `UnderWayStore.begin`."""
+        with self._database.writing("noting what is under way") as connection:
+            under_way_rows.begin(connection, kind, subjects, worker=worker)
+
+    def deaths(self, kind: UnderWayKind, subjects: Sequence[str], *, worker: str) -> Mapping[str, int]:
+        """As `UnderWayStore.deaths`."""
+        with self._database.reading("looking for what was under way") as connection:
+            return under_way_rows.deaths(connection, kind, subjects, worker=worker)
+
+    def set_aside(self) -> tuple[str, ...]:
+        """As `SpanStore.set_aside`."""
+        with self._database.reading("looking for traces set aside") as connection:
+            return under_way_rows.set_aside(connection, "trace")
+
     def due(self, *, quiet_since: datetime, open_since: datetime, limit: int) -> tuple[str, ...]:
         """As `SpanStore.due`."""
         with self._database.reading("finding due traces") as connection:
@@ -90,6 +106,11 @@ class SqlStore:
             through = spans.high_water(connection)
         with self._database.reading("reading fragments") as connection:
             return spans.fragments(connection, trace_ids, through=through)
+
+    def sizes(self, trace_ids: Sequence[str]) -> Mapping[str, TraceSize]:
+        """As `SpanStore.sizes`."""
+        with self._database.reading("counting fragments") as connection:
+            return spans.sizes(connection, trace_ids)
 
     def received(self, *, since: datetime | None, after: str, limit: int) -> tuple[ReceivedTrace, ...]:
         """As `SpanStore.received`."""
@@ -162,6 +183,7 @@ class SqlStore:
     def record_samplings(self, samplings: Sequence[Sampling]) -> None:
         """As `JobStore.record_samplings`; the first decision about a content stays."""
         with self._database.writing("recording samplings") as connection:
+            under_way_rows.end(connection, "turn", [sampling.turn_id for sampling in samplings])
             job_rows.record(connection, samplings, length=self._window)
 
     def asked_already(self, jobs: Sequence[Job]) -> frozenset[Job]:
@@ -276,18 +298,7 @@ class SqlStore:
         """As `SeriesStore.roll_up`; one transaction per window."""
         if length != self._window:
             raise ConfigError(f"rolling up windows of {length}: the store was opened for windows of {self._window}")
-        with self._database.reading("reading rubrics") as connection:
-            unknown = rollup.unknown_rubrics(connection, rubrics)
-        if unknown:
-            with self._database.writing("keeping rubrics") as connection:
-                rollup.keep_rubrics(connection, rubrics)
-        written = 0
-        for window in windows:
-            with self._database.reading("computing a window") as connection:
-                rows = rollup.compute(connection, window, configured=rubrics, length=length)
-            with self._database.writing("writing a window") as connection:
-                written += rollup.write(connection, window, rows)
-        return written
+        return rollup.roll_up(self._database, windows, rubrics=rubrics, length=length)
 
     def rollups(
         self,

@@ -10,12 +10,10 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    ColumnElement,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
     LargeBinary,
-    MetaData,
     PrimaryKeyConstraint,
     Table,
     Text,
@@ -24,24 +22,10 @@ from sqlalchemy import (
 )
 
 from monitor.store.columns import CleanText, Count, Duration, Instant, Label, Number, Position
+from monitor.store.naming import index_some, metadata
 
-REVISION = "0011"
+REVISION = "0012"
 """The schema that this version of the program reads and writes."""
-
-metadata = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "fk": "fk_%(table_name)s_%(referred_table_name)s",
-        "pk": "pk_%(table_name)s",
-    }
-)
-
-
-def _index_some(name: str, *columns: ColumnElement[object], where: ColumnElement[bool]) -> None:
-    """Index the rows for which `where` holds."""
-    Index(name, *columns, sqlite_where=where, postgresql_where=where)
-
 
 spans = Table(
     "spans",
@@ -82,7 +66,18 @@ traces = Table(
     Column("failed", Boolean, nullable=False, server_default=false()),
     PrimaryKeyConstraint("trace_id"),
 )
-_index_some("ix_traces_failed", traces.c.trace_id, where=traces.c.failed)
+index_some("ix_traces_failed", traces.c.trace_id, where=traces.c.failed)
+
+# Narrow, and empty but for what is being read or was when a process died.
+under_way = Table(
+    "under_way",
+    metadata,
+    Column("kind", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("worker", CleanText, nullable=False),
+    Column("deaths", BigInteger, nullable=False),
+    PrimaryKeyConstraint("kind", "subject"),
+)
 
 turns = Table(
     "turns",
@@ -116,7 +111,7 @@ turns = Table(
 Index(None, turns.c.trace_id)
 Index(None, turns.c.app, turns.c.environment, turns.c.started_at)
 Index(None, turns.c.started_at)
-_index_some("ix_turns_undecided", turns.c.started_at, where=turns.c.decided_at.is_(None))
+index_some("ix_turns_undecided", turns.c.started_at, where=turns.c.decided_at.is_(None))
 
 turn_texts = Table(
     "turn_texts",
@@ -198,7 +193,7 @@ outcomes = Table(
     PrimaryKeyConstraint("turn_id", "metric", "rubric_id"),
     sqlite_with_rowid=False,
 )
-_index_some("ix_outcomes_verdicts", outcomes.c.content_hash, outcomes.c.rubric_id, where=outcomes.c.reason.is_(None))
+index_some("ix_outcomes_verdicts", outcomes.c.content_hash, outcomes.c.rubric_id, where=outcomes.c.reason.is_(None))
 
 exchanges = Table(
     "exchanges",
@@ -337,7 +332,7 @@ notifications = Table(
     Column("channel_digest", CleanText, nullable=False, server_default=""),
     PrimaryKeyConstraint("alert_id", "channel", "transition"),
 )
-_index_some("ix_notifications_unsent", notifications.c.alert_id, where=notifications.c.sent_at.is_(None))
+index_some("ix_notifications_unsent", notifications.c.alert_id, where=notifications.c.sent_at.is_(None))
 
 leases = Table(
     "leases",
@@ -389,7 +384,7 @@ second_opinions = Table(
     PrimaryKeyConstraint("turn_id", "metric", "rubric_id", "kind", "judge_model", "fingerprint"),
 )
 Index(None, second_opinions.c.judged_at)
-_index_some("ix_second_opinions_anchors", second_opinions.c.judged_at, where=second_opinions.c.kind == "anchor")
+index_some("ix_second_opinions_anchors", second_opinions.c.judged_at, where=second_opinions.c.kind == "anchor")
 
 keys = Table(
     "keys",

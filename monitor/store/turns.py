@@ -22,9 +22,9 @@ from sqlalchemy import (
     update,
 )
 
-from monitor.model.spans import Assembly
+from monitor.model.spans import PROCESS_DIED, Assembly
 from monitor.model.turns import Turn
-from monitor.store import changed_windows
+from monitor.store import changed_windows, under_way
 from monitor.store.columns import json_text, label
 from monitor.store.statements import batches, insert
 from monitor.store.tables import jobs, outcomes, spans, traces, turn_texts, turns, unassembled
@@ -51,6 +51,7 @@ def replace(connection: Connection, assemblies: Sequence[Assembly], *, now: date
     An assembly that read less of its trace than a stored one is dropped. A trace whose fragments were pruned keeps its
     turns: what arrives later for it is only ever a part, so turns are added and none is changed or deleted.
     """
+    under_way.end(connection, "trace", [a.trace_id for a in assemblies if PROCESS_DIED not in a.unread])
     newest = {a.trace_id: a for a in sorted(assemblies, key=lambda a: a.through)}
     current, closed = _lock_traces(connection, newest, now=now)
     if not current:

@@ -16,10 +16,10 @@ from monitor.text.languages import FUNCTION_WORDS
 _CJK = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _TOKEN = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+")
 _IS_CJK = re.compile(rf"[{_CJK}]")
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_NUMBER = re.compile(r"\d++(?:[.,]\d++)*+")
 _THOUSANDS = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
 _ENUMERATOR = re.compile(r"^[ \t]*(?:[-*+•#]+[ \t]+)?\d{1,2}[.)](?=\s)", re.MULTILINE)
-_NAME = re.compile(r"(?<![\w'’])[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_NAME = re.compile(r"(?<![\w'’])[^\W\d_]++(?:['’-][^\W\d_]++)*+")
 _ENGLISH = re.compile(r"[a-z]+")
 _STEM_FROM = 4
 _COUNTED = {

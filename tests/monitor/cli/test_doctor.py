@@ -74,7 +74,7 @@ def examine(tmp_path: Path, dialects: tuple[Dialect, ...]) -> Iterator[Examine]:
             store.append(split_otlp(body, "traces", received_at=BEGAN, encoding="json").fragments)
         now = BEGAN + timedelta(minutes=2)
         rules = reading_rules(dialects, hash_user=str)
-        tick(store, AssembleSettings(), now=now, decode=decode_otlp, rules=rules)
+        tick(store, AssembleSettings(), now=now, decode=decode_otlp, rules=rules, worker="1")
         return diagnose(store, dialects, since=BEGAN, limit=limit)
 
     yield of

@@ -32,7 +32,7 @@ def store(store: SqlStore) -> SqlStore:
     """A store with twenty sampled turns."""
     turns = [judged_turn(name=str(number)) for number in range(20)]
     store.replace_turns([Assembly(trace_id=t.trace_id, through=1, turns=(t,)) for t in turns], now=NOW)
-    sample.tick(store, SampleSettings(), rubrics=[m.rubric for m in METRICS], proxy=None, now=NOW)
+    sample.tick(store, SampleSettings(), rubrics=[m.rubric for m in METRICS], proxy=None, now=NOW, worker="1")
     return store
 
 

@@ -62,7 +62,7 @@ class Feed:
     def tick(self, now: datetime = LATER, settings: AssembleSettings = SETTINGS, *, version: str = "1") -> int:
         """One tick of a program of that version."""
         rules = reading_rules(self.dialects, hash_user=lambda user: f"h{user}", version=version)
-        return tick(self.store, settings, now=now, decode=self.decode, rules=rules)
+        return tick(self.store, settings, now=now, decode=self.decode, rules=rules, worker="1")
 
     def turns(self) -> tuple[Turn, ...]:
         """All turns there are."""
@@ -352,5 +352,5 @@ def test_a_recorded_link(feed: Feed, shared: Path) -> None:
     body = (shared / "cases" / "round2" / "payloads" / "split-over-two-traces.traces.json").read_bytes()
     feed.store.append(split_otlp(body, "traces", received_at=NOW, encoding="json").fragments)
     rules = reading_rules(feed.dialects, hash_user=lambda user: f"h{user}")
-    tick(feed.store, SETTINGS, now=LATER, decode=decode_otlp, rules=rules)
+    tick(feed.store, SETTINGS, now=LATER, decode=decode_otlp, rules=rules, worker="1")
     assert [("s1", "hu1")] == [(turn.session_id, turn.user_id) for turn in feed.turns()]

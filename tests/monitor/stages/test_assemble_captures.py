@@ -123,6 +123,7 @@ def assembled(
                 now=now,
                 decode=decode_otlp,
                 rules=reading_rules(dialects, hash_user=lambda user: f"h{user}"),
+                worker="1",
             )
         return tuple(store.turns())
     finally:

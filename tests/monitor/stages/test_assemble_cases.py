@@ -37,7 +37,7 @@ def post(shared: Path, store: SqlStore, dialects: tuple[Dialect, ...]) -> Post:
             body = (shared / "cases" / "payloads" / name).read_bytes()
             store.append(split_otlp(body, "traces", received_at=at, encoding="json").fragments)
         now = at + timedelta(seconds=61 if settle else 30)
-        tick(store, SETTINGS, now=now, decode=decode_otlp, rules=reading_rules(dialects, hash_user=str))
+        tick(store, SETTINGS, now=now, decode=decode_otlp, rules=reading_rules(dialects, hash_user=str), worker="1")
         return tuple(store.turns())
 
     return of
@@ -171,6 +171,7 @@ def test_t15_very_long_trace(shared: Path, store: SqlStore, dialects: tuple[Dial
         now=BEGAN + timedelta(seconds=61),
         decode=decode_otlp,
         rules=reading_rules(dialects, hash_user=str),
+        worker="1",
     )
     assert (plan["expect"]["turns"], True) == (written, time.process_time() - began < plan["expect"]["close_s"])
 

@@ -134,7 +134,7 @@ def test_tick(store: SqlStore) -> None:
     """Every turn is decided about once, in as many batches as it takes, and asked about no more."""
     _keep(store, *(judged_turn(name=str(number)) for number in range(7)))
     config = SampleSettings(batch=3)
-    assert [7, 0] == [tick(store, config, rubrics=ALL, proxy=Lex5(), now=NOW) for _ in range(2)]
+    assert [7, 0] == [tick(store, config, rubrics=ALL, proxy=Lex5(), now=NOW, worker="1") for _ in range(2)]
     sampling = store.sampling("turn-3")
     assert sampling is not None
     assert {"groundedness", "relevance"} == {job.metric for job in sampling.jobs}
@@ -144,10 +144,10 @@ def test_tick(store: SqlStore) -> None:
 def test_changed_turn(store: SqlStore) -> None:
     """A turn whose content changes is decided about again."""
     _keep(store, judged_turn())
-    tick(store, SampleSettings(), rubrics=ALL, proxy=None, now=NOW)
+    tick(store, SampleSettings(), rubrics=ALL, proxy=None, now=NOW, worker="1")
     changed = judged_turn("Within 30 days.")
     store.replace_turns([Assembly(trace_id=changed.trace_id, through=2, turns=(changed,))], now=NOW)
-    assert 1 == tick(store, SampleSettings(), rubrics=ALL, proxy=None, now=NOW)
+    assert 1 == tick(store, SampleSettings(), rubrics=ALL, proxy=None, now=NOW, worker="1")
     sampling = store.sampling("turn-1")
     assert sampling is not None
     assert changed.content_hash() == sampling.content_hash

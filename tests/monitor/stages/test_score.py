@@ -59,7 +59,7 @@ class Bench:
         """Store turns and sample all of them."""
         self.store.replace_turns([Assembly(trace_id=t.trace_id, through=1, turns=(t,)) for t in turns], now=NOW)
         rubrics = [metric.rubric for metric in metrics]
-        sample.tick(self.store, SampleSettings(), rubrics=rubrics, proxy=None, now=self.now)
+        sample.tick(self.store, SampleSettings(), rubrics=rubrics, proxy=None, now=self.now, worker="1")
 
     def judge(self, *, timeout: timedelta = timedelta(seconds=10), limiter: Limiter | None = None) -> Judges:
         """The server as the only judge, not entered."""

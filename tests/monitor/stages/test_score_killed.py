@@ -54,7 +54,7 @@ def url(tmp_path: Path) -> str:
     store = open_store(url)
     turns = [judged_turn(name=str(number)) for number in range(TURNS)]
     store.replace_turns([Assembly(trace_id=t.trace_id, through=1, turns=(t,)) for t in turns], now=ASKED_AT)
-    sample.tick(store, SampleSettings(), rubrics=[m.rubric for m in METRICS], proxy=None, now=ASKED_AT)
+    sample.tick(store, SampleSettings(), rubrics=[m.rubric for m in METRICS], proxy=None, now=ASKED_AT, worker="1")
     store.close()
     return url
 
