@@ -122,6 +122,7 @@ def settings(folder: Path) -> Settings:
             "collectors": [{"kind": "otlp_http", "port": 0}, {"kind": "otlp_grpc", "port": 0}],
             "web": {"port": 0},
             "channels": [{"kind": "webhook", "url": "http://127.0.0.1:9"}],
+            "grafana": {"url": "http://127.0.0.1:9", "token": "t"},
         }
     )
 
@@ -169,6 +170,7 @@ async def test_whole_monitor_exports_what_it_promises(tmp_path: Path) -> None:
         "judge_cost_usd_total",
         "intake_pending_bytes",
         "notifications_undelivered",
+        "annotations_missing",
     ):
         assert f"\nrag_monitor_{name}" in exported
     types = re.findall(r"^# TYPE (\S+)", exported, re.MULTILINE)
