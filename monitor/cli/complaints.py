@@ -85,6 +85,10 @@ class Arrived:
     turns: list[Turn] = field(default_factory=list)
     begun_in: dict[str, str] = field(default_factory=dict)
     """By trace: the app where a request began that a worker answers; "" for one in another trace."""
+    traces: set[str] = field(default_factory=set)
+    """In which spans of the app stand."""
+    is_answered_elsewhere: bool = False
+    """Another app answered in one of them, or in a trace that links to one."""
     unread: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -176,7 +180,7 @@ def _of_spans(app: str, arrived: Arrived, telling: Sequence[str]) -> Iterator[Co
     if arrived.printed:
         fix = _TEXTS.get(arrived.language or "", _TEXT)
         yield Complaint(what="spans with an object's name for a text", count=arrived.printed, of=span_count, fix=fix)
-    if span_count and not telling and not arrived.turns:
+    if span_count and not telling and not arrived.turns and not arrived.is_answered_elsewhere:
         scopes = ", ".join(one_line(scope) for scope, _ in arrived.unread_scopes.most_common(_SCOPES_SHOWN))
         fix = f"no instrumentation of models or retrieval is known{f' (scopes: {scopes})' if scopes else ''}; add one"
         fix = f"{fix}, or name attributes of your own {OWN_FIELDS}"

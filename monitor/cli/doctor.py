@@ -97,6 +97,7 @@ def diagnose(store: Records, dialects: Sequence[Dialect], *, since: datetime, li
     recent = [trace for trace in assembled[:limit] if trace.trace_id not in set_aside]
     ordered = sorted(dialects, key=lambda dialect: (dialect.priority, dialect.name))
     arrived: defaultdict[str, Arrived] = defaultdict(Arrived)
+    linked: defaultdict[str, set[str]] = defaultdict(set)
     began: datetime | None = None
     for trace, spans, logs in _records(store, recent):
         apps = Counter(_app(span) for span in spans)
@@ -107,15 +108,20 @@ def diagnose(store: Records, dialects: Sequence[Dialect], *, since: datetime, li
         if spans:
             first = instant(min(span.start_ns for span in spans))
             began = first if began is None else min(began, first)
+        linked[trace.trace_id].update(link.trace_id for span in spans for link in span.links)
         main = apps.most_common(1)[0][0] if apps else UNKNOWN_APP
         if logs or trace.unread:
             arrived[main].logs += logs
             arrived[main].unread.update(trace.unread)
+    answered: set[str] = set()
     if began is not None:
         ids = {trace.trace_id for trace in recent}
         for turn in store.turns(since=began):
             if turn.trace_id in ids:
                 arrived[turn.app].turns.append(turn)
+                answered |= {turn.trace_id} | linked[turn.trace_id]
+    for what in arrived.values():
+        what.is_answered_elsewhere = not answered.isdisjoint(what.traces)
     return Examination(
         apps=tuple(_diagnosis(app, what, ordered) for app, what in sorted(arrived.items())),
         latest=limit if len(assembled) > limit else None,
@@ -165,15 +171,23 @@ def _note(arrived: Arrived, span: Span, dialects: Sequence[Dialect]) -> None:
     if span.dropped_attributes:
         arrived.cut += 1
         arrived.attribute_limit = max(arrived.attribute_limit, len(span.attributes))
-    language = text(span.resource, "telemetry.sdk.language")
+    language = text(span.resource, "telemetry.sdk.language") or _language_of_scope(span.scope)
     if language is not None:
         arrived.languages[language.lower()] += 1
+    arrived.traces.add(span.trace_id)
     arrived.printed += bool(dialect) and any(
         isinstance(value, str) and _TEXT_KEY.search(key) is not None and is_name_only(value)
         for key, value in span.attributes.items()
     )
     if not dialect:
         arrived.unread_scopes[span.scope or "no scope"] += 1
+
+
+def _language_of_scope(scope: str) -> str | None:
+    """Scopes are named after packages: Java's begin with a domain, those of npm may begin with an organisation."""
+    if scope.startswith(("com.", "io.", "org.", "dev.")):
+        return "java"
+    return "nodejs" if scope.startswith("@") else None
 
 
 def _begun_elsewhere(spans: Sequence[Span]) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Settled traces become turns, through dialects; a trace is assembled anew whenever something arrives for it.
 
 Turns depend on what was delivered, never on order, grouping or repetition of deliveries, nor on which traces happen
-to be assembled together.
+to be assembled together; but a span link is followed to what had arrived by then.
 """
 
 from __future__ import annotations

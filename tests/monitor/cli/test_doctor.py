@@ -235,6 +235,12 @@ def test_advice_in_the_language_of_the_app(examine: Examine, language: str | Non
     assert ("using_attributes" in fix) == (language in {"python", None})
 
 
+def test_a_language_that_only_the_scope_tells(examine: Examine) -> None:
+    """Java's scopes are named after packages."""
+    whole = request(1, [{**WHOLE, "session.id": ""}], "shop", 0).replace(b"acme.widgets", b"com.arize.langchain4j")
+    assert "Span.current()" in fix_of(examine(bodies=[whole]), "no session")
+
+
 def test_objects_for_texts(examine: Examine) -> None:
     """The name of an object, and an object with its fields, are told with what Java does about it."""
     named = {**WHOLE, "output.value": "shop.Result@43b4fe19"}
@@ -293,6 +299,7 @@ def test_turns_of_a_worker(examine: Examine, link: str, told: str) -> None:
     found = examine(bodies=[queued(link)])
     assert told in fix_of(found, "filed under a worker")
     assert "link not followed" not in complaints(found)
+    assert "spans that say nothing of turns" not in complaints(found)
 
 
 def test_a_link_that_leads_nowhere(examine: Examine) -> None:
