@@ -73,6 +73,7 @@ class Tls(Section):
     key_file: Path | None = None
     """PEM file of its key; null when `cert_file` holds it too."""
     check_hostname: bool = True
+    """Whether the certificate must be of the broker's name."""
 
     @model_validator(mode="after")
     def _certificate_of_key(self) -> Tls:
@@ -85,9 +86,13 @@ class Sasl(Section):
     """A user name and a password."""
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    """As the brokers are set up."""
     username: str
+    """Who we are."""
     password: SecretStr | None = None
+    """Needed here or as `password_file`."""
     password_file: Path | None = None
+    """A file that holds it."""
 
 
 class Config(Section):

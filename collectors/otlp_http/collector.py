@@ -44,6 +44,7 @@ class Config(Section):
     """The section of an `otlp_http` collector."""
 
     host: str = "127.0.0.1"
+    """Address to listen on."""
     port: int = Field(default=4318, ge=0, le=65535)
     """0 takes any free port."""
     unix_socket: Path | None = None

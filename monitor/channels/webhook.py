@@ -43,9 +43,11 @@ class Config(Section):
     url: SecretStr | None = None
     """`https://host/path`."""
     url_file: Path | None = None
+    """A file that holds it, for addresses that are secret."""
     authorization: SecretStr | None = None
     """Value of the `Authorization` header, such as `Bearer ...`."""
     authorization_file: Path | None = None
+    """A file that holds it."""
     headers: Mapping[str, SecretStr] = Field(default_factory=dict)
     """Further headers."""
     timeout: Duration = timedelta(seconds=10)

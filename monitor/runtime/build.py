@@ -41,12 +41,12 @@ from monitor.settings.nearest import suggestion
 from monitor.settings.section import authorities, secret
 from monitor.settings.tree import (
     EndpointSettings,
-    ExcludeSettings,
     JudgeSettings,
     PluginSection,
     SampleSettings,
     Settings,
 )
+from monitor.settings.turn_choice import ExcludeSettings
 from monitor.store.sql_store import SqlStore, open_store
 
 if TYPE_CHECKING:

@@ -13,8 +13,11 @@ class SampleRule(Section):
     """A rate of its own for what the names match; they may hold `*` and `?`, and one that is left out matches all."""
 
     app: str = "*"
+    """Of `service.name`."""
     environment: str = "*"
+    """Of `deployment.environment.name`."""
     metric: str = "*"
+    """Of the metrics that are measured; a name that none has is refused."""
     rate: float = Field(ge=0, le=1)
     """Share of turns to judge; 0 for none."""
 

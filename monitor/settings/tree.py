@@ -28,6 +28,7 @@ from monitor.settings import file as settings_file
 from monitor.settings.problems import problems
 from monitor.settings.rates import SampleRule
 from monitor.settings.section import Duration, Section
+from monitor.settings.turn_choice import ExcludeSettings, FieldSettings
 
 
 def endpoint_address(value: str | None) -> str | None:
@@ -78,42 +79,11 @@ class IntakeSettings(Section):
     """Bytes of payload per transaction."""
 
 
-class FieldSettings(Section):
-    """Attributes of an app's own that are read before what its convention says.
-
-    Each is an attribute, `shop.question`, or a path into its JSON, `input.value#question.text`; the first that holds
-    something counts.
-    """
-
-    query: tuple[str, ...] = ()
-    response: tuple[str, ...] = ()
-    documents: tuple[str, ...] = ()
-    """Texts, or objects with `id` and `content`, as list or JSON."""
-    session_id: tuple[str, ...] = ()
-    user_id: tuple[str, ...] = ()
-
-
-class ExcludeSettings(Section):
-    """What makes no turns. Names may hold `*` and `?`, are compared whole and tell capitals apart.
-
-    What is left out is counted by reason (`excluded_app`, ...), which `rag-monitor doctor` shows. Calls of our own
-    judge that a gateway's telemetry brings back need no line here: they are known and count as `own_judge`.
-    """
-
-    apps: tuple[str, ...] = ()
-    """By `service.name`."""
-    scopes: tuple[str, ...] = ()
-    """Instrumentation scopes whose spans are not read, such as `opentelemetry.instrumentation.openai*`."""
-    models: tuple[str, ...] = ()
-    """By the model that answered, else the one that was asked for."""
-    routes: tuple[str, ...] = ()
-    """By route or path of the request around the turn, such as `/internal/*`."""
-
-
 class AssembleSettings(Section):
     """When a trace counts as complete."""
 
     every: Duration = timedelta(seconds=1)
+    """How often traces are looked at that may have settled."""
     quiet: Duration = timedelta(seconds=10)
     """A trace settles when nothing arrived for it for this long. At least twice the exporters' batch delay."""
     max_age: Duration = timedelta(minutes=10)
@@ -134,6 +104,7 @@ class SampleSettings(Section):
     """Which turns are judged."""
 
     every: Duration = timedelta(seconds=2)
+    """How often it is decided about new turns."""
     rate: float = Field(default=1.0, ge=0, le=1)
     """Share of turns to judge, where no rule says otherwise; 0 for none."""
     rules: tuple[SampleRule, ...] = ()
@@ -153,6 +124,7 @@ class PriceSettings(Section):
     """What a million tokens cost, in US dollars."""
 
     input: float = Field(ge=0, allow_inf_nan=False)
+    """Of prompts."""
     output: float = Field(ge=0, allow_inf_nan=False)
     """Reasoning included."""
     cached: float | None = Field(default=None, ge=0, allow_inf_nan=False)
@@ -184,9 +156,11 @@ class EndpointSettings(Section):
     api_key: SecretStr | None = None
     """Null: the environment's `OPENAI_API_KEY`."""
     api_key_file: Path | None = None
+    """A file that holds it."""
     ca_file: Path | None = None
     """Certificates of the authorities that the endpoint is trusted by, in PEM; null for the machine's own."""
     model: str = "gpt-4o-mini"
+    """As the endpoint calls it."""
     timeout: Duration = timedelta(seconds=30)
     """For one call, from connecting to the last byte."""
     requests_per_minute: int | None = Field(default=None, gt=0)
@@ -239,13 +213,15 @@ class ScoreSettings(Section):
     backoff: Duration = timedelta(seconds=10)
     """Wait before the second attempt; doubled for each further one."""
     max_job_age: Duration = timedelta(days=2)
-    """Jobs of turns older than this become unscored with reason `expired`."""
+    """Jobs of turns older than this become unscored with reason `expired`; of those that `rag-monitor score` asked for,
+    that long after it did."""
 
 
 class RollupSettings(Section):
     """Windows of trends."""
 
     every: Duration = timedelta(seconds=15)
+    """How often changed windows are recomputed."""
     window: Duration = Field(default=timedelta(hours=1), gt=timedelta(0), le=LONGEST_WINDOW)
     """Length of a window, a whole fraction of a day, so that days add up."""
     lateness: Duration = timedelta(minutes=15)
@@ -262,6 +238,7 @@ class DetectSettings(Section):
     """When a rise counts as a regression (the evidence meter)."""
 
     every: Duration = timedelta(seconds=30)
+    """How often closed windows are looked at."""
     reference: Duration = timedelta(days=7)
     """Length of the baseline: the first this long of a series, unless one is pinned."""
     min_reference_windows: int = Field(default=24, ge=4)
@@ -278,6 +255,7 @@ class AlertSettings(Section):
     """How people are told."""
 
     every: Duration = timedelta(seconds=15)
+    """How often alerts move on and messages are sent."""
     hold: Duration = timedelta(0)
     """A regression must last this long before it fires."""
     retry_for: Duration = timedelta(days=1)
@@ -301,6 +279,7 @@ class GrafanaSettings(Section):
     token: SecretStr | None = None
     """Null: the environment's `GRAFANA_TOKEN`."""
     token_file: Path | None = None
+    """A file that holds it."""
     org_id: int | None = None
     """The organisation that the token must belong to, or that a login in `url` works in; null for its own."""
     datasource: str | None = None
@@ -308,29 +287,38 @@ class GrafanaSettings(Section):
     folder: str = "rag-monitor"
     """Uid of the folder; made when missing."""
     every: Duration = timedelta(seconds=60)
+    """How often dashboards and annotations are brought up to date."""
     timeout: Duration = timedelta(seconds=10)
+    """For one request."""
     ca_file: Path | None = None
+    """The authority that signed Grafana's certificate; null for those of the system."""
 
 
 class WebSettings(Section):
     """Health, metrics and the built-in pages."""
 
     host: str = "127.0.0.1"
+    """Address to listen on."""
     port: int = Field(default=8080, ge=0, le=65535)
+    """0 for any free one."""
 
 
 class RetentionSettings(Section):
     """How long text is kept. Verdicts' scores and rollups stay."""
 
     every: Duration = timedelta(minutes=10)
+    """How often old rows are deleted."""
     text: Duration = timedelta(days=30)
+    """Of turns, prompts and replies, by when the turn began."""
     spans: Duration = timedelta(days=2)
+    """As they were received, by when that was; user ids as the app sent them are only here."""
 
 
 class LogSettings(Section):
     """Our own logging."""
 
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """What is at least as grave is written, to standard error."""
 
 
 class Settings(Section):
@@ -339,6 +327,7 @@ class Settings(Section):
     store: StoreSettings = StoreSettings()
     intake: IntakeSettings = IntakeSettings()
     collectors: tuple[PluginSection, ...] = ({"kind": "otlp_http"}, {"kind": "otlp_grpc"})
+    """Where telemetry comes from; each entry names its `kind`, and what that kind takes follows."""
     assemble: AssembleSettings = AssembleSettings()
     sample: SampleSettings = SampleSettings()
     judge: JudgeSettings = JudgeSettings()
@@ -350,6 +339,7 @@ class Settings(Section):
     detect: DetectSettings = DetectSettings()
     alert: AlertSettings = AlertSettings()
     channels: tuple[PluginSection, ...] = ()
+    """Who is told of alerts, likewise."""
     grafana: GrafanaSettings = GrafanaSettings()
     web: WebSettings = WebSettings()
     retention: RetentionSettings = RetentionSettings()
