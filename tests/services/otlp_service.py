@@ -1,14 +1,14 @@
 """A running pair of OTLP collectors in front of a real SQLite store, and requests to send to it."""
 
-import asyncio
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from http_request import Answer, send
+from loop_thread import LoopThread
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collectors.otlp_grpc import collector as otlp_grpc
@@ -38,24 +38,12 @@ class Running:
     ) -> None:
         self.store = store
         self._configs = http, grpc, intake, through
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+        self._thread = LoopThread(self._serving)
+        self.start, self.stop = self._thread.start, self._thread.stop
 
-    def start(self) -> None:
-        """Return when both accept."""
-        self._thread.start()
-        assert self._ready.wait(20)
-
-    def stop(self) -> None:
-        """Return when both have answered everything."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join(30)
-        assert not self._thread.is_alive()
-
-    async def _serve(self) -> None:
+    @asynccontextmanager
+    async def _serving(self) -> AsyncIterator[None]:
         http_config, grpc_config, settings, through = self._configs
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         async with AsyncExitStack() as running:
             self.intake = await running.enter_async_context(Intake(through, settings))
             self.http = await running.enter_async_context(
@@ -64,8 +52,7 @@ class Running:
             self.grpc = await running.enter_async_context(
                 otlp_grpc.build(grpc_config, self.intake, lambda: datetime.now(UTC))
             )
-            self._ready.set()
-            await self._stop.wait()
+            yield
 
     def post(
         self,

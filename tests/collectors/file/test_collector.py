@@ -1,18 +1,17 @@
 """A watched folder: its files are read while they arrive."""
 
-import asyncio
 import gzip
 import json
 import logging
 import os
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from deadline import wait_until
+from loop_thread import LoopThread
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collectors.file import collector as file
@@ -78,30 +77,21 @@ class Watching:
 
     def __init__(self, store: SqlStore, config: file.Config, through: Callable[[Sink], Sink]) -> None:
         self._store, self._config, self._through = store, config, through
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+        self._thread = LoopThread(self._watching)
+        self.stop = self._thread.stop
 
-    async def _serve(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+    @asynccontextmanager
+    async def _watching(self) -> AsyncIterator[None]:
         async with Intake(self._store, IntakeSettings()) as intake:
             self.sink = self._through(intake)
             self.collector = file.build(self._config, self.sink, lambda: NOW)
             async with self.collector:
-                self._ready.set()
-                await self._stop.wait()
+                yield
 
     def start(self) -> "Watching":
         """Return when it watches."""
         self._thread.start()
-        assert self._ready.wait(20)
         return self
-
-    def stop(self) -> None:
-        """Return when all it took is on disk."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join(20)
-        assert not self._thread.is_alive()
 
     def until(self, condition: Callable[[file.FileStats], object], what: str) -> file.FileStats:
         """Return the first snapshot for which `condition` holds."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from deadline import wait_until
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka_service import KafkaBroker, TopicFactory
+from loop_thread import LoopThread
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collectors.kafka import collector as kafka
@@ -52,32 +52,15 @@ class Running:
 
     def __init__(self, config: kafka.Config, through: SpanStore) -> None:
         self._config, self._through = config, through
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+        self._thread = LoopThread(self._consuming)
+        self.start, self.stop, self.ask_to_stop = self._thread.start, self._thread.stop, self._thread.ask_to_stop
 
-    def start(self) -> None:
-        """Return when the collector is entered, connected or not."""
-        self._thread.start()
-        assert self._ready.wait(20)
-
-    def ask_to_stop(self) -> None:
-        """Have the collector exited."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
-
-    def stop(self, *, seconds: float = 20) -> None:
-        """Return when the collector is exited."""
-        self.ask_to_stop()
-        self._thread.join(seconds)
-        assert not self._thread.is_alive()
-
-    async def _serve(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+    @asynccontextmanager
+    async def _consuming(self) -> AsyncIterator[None]:
         async with Intake(self._through, IntakeSettings()) as self.intake:
             self.collector = kafka.build(self._config, self.intake, lambda: datetime.now(UTC))
             async with self.collector:
-                self._ready.set()
-                await self._stop.wait()
+                yield
 
     @property
     def stats(self) -> KafkaStats:
