@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from monitor.extract import literals
 from monitor.extract.attributes import finite
@@ -154,7 +155,7 @@ def documents(text: str) -> tuple[str, ...]:
         return ()
     starts = [match.start() for match in _DOCUMENT_OR_QUOTED.finditer(text) if match[1]]
     end = text.rindex("]") if text.rstrip().endswith("]") else len(text)
-    return tuple(text[start:stop] for start, stop in zip(starts, [*starts[1:], end], strict=True))
+    return tuple(text[start:stop] for start, stop in pairwise((*starts, end)))
 
 
 def _unnamed(piece: str) -> str:

@@ -232,3 +232,9 @@ def test_elements_and_files_in_a_text() -> None:
         (citation.id, citation.content) for citation in read.citations
     ]
     assert documents("Write to ada@example.com. It is free: always, and for everybody.") is None
+
+
+@pytest.mark.parametrize("text", ["[ Document(", "[ Document(page_content='a", "[\nDocument(id=1)]"])
+def test_printed_list_that_does_not_begin_as_one(text: str) -> None:
+    """A space behind the bracket makes no list of it, and no fault either."""
+    assert documents(text, trusted=True) is None
