@@ -40,6 +40,10 @@ from monitor.assembly.join import join
 from monitor.assembly.rules import reading_rules
 from monitor.assembly.trace_turns import read_trace
 from monitor.errors import Permanent
+from monitor.judging import injection
+from monitor.judging.coded.lex5 import GroundednessProxy, Lex5
+from monitor.judging.needs import unmet
+from monitor.judging.prompt_metric import load_all
 from monitor.model.spans import Decoded, Fragment
 from monitor.payloads.compression import unpacked
 from monitor.payloads.otlp.fragments import Encoding, OtlpSignal, decode_otlp, split_otlp
@@ -47,7 +51,8 @@ from monitor.payloads.turn_records.fragments import decode_turns, turn_fragment
 from monitor.runtime.build import load_dialects
 from monitor.runtime.intake import Intake
 from monitor.runtime.isolation import PluginFailures
-from monitor.settings.tree import IntakeSettings, Settings
+from monitor.settings.tree import IntakeSettings, SampleSettings, Settings
+from monitor.stages.sample import decide
 from monitor.store.sql_store import open_store
 
 if sys.version_info >= (3, 14):
@@ -66,12 +71,23 @@ IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 -- i
 PORTION = 5000
 """Bodies that one store in memory has to hold at once."""
 SLOW_SECONDS = 1.0
+SLOW_TURN_SECONDS = 0.25
+"""What one request may take from its fragments to the prompts of its turns."""
 GROWTH_MIB = 32
 MOST_MEMORY = 3 * 1024**3
 """Address space of the whole run: a body that makes anything huge fails loudly and leaves others their memory."""
 RULES = reading_rules(load_dialects(Settings(), PluginFailures()), hash_user=str)
 ODD_NUMBERS = (0, -1, 1, 2**31, 2**53 + 1, 2**63, 2**64, -(2**63) - 1, 1e308, 0.5, float("nan"), float("inf"))
 ODD_TEXTS = ("", "\0", "\ud800", "é" * 3, "NaN", "null", "9" * 400, "-0", "0x1", "\ufeff", "a" * 5000)
+HOSTILE = (
+    "\n", " ", "[", "{", "(", '"', "'", "\\", '\\"', "[{'", '{"a":', "a", "9", "1. ", "A. ", "a@", "<a", "</", "- ",
+    "? ", "Source: ", "[1]", "```\n", "\u5b57", "\u0e01", "Document(", "HumanMessage(content='", "page_content='",
+    "Question: ", "ignore ", "\n\n", "|", "a=",
+)  # fmt: skip
+METRICS = load_all("answer", judge_name="none:none")
+COMPUTED = (GroundednessProxy(),)
+RUBRICS = tuple(metric.rubric for metric in (*METRICS, *COMPUTED))
+PROXY = Lex5()
 ODD_BYTES = (
     b"",
     b"\0",
@@ -95,6 +111,7 @@ class Decoder:
     read: Callable[[bytes], object]
     outcomes: Counter[str] = field(default_factory=Counter)
     slowest: float = 0.0
+    slow_seconds: float = SLOW_SECONDS
 
 
 def main() -> int:
@@ -127,6 +144,7 @@ def decoders() -> Iterator[Decoder]:
     yield Decoder("traces, unlabelled", (*protobuf, *written), mutated_bytes, lambda body: split(body, "traces", None))
     yield Decoder("fragments", protobuf, mutated_bytes, lambda body: decode(fragment(body, "traces")))
     yield Decoder("assembly", protobuf, mutated_bytes, assembled)
+    yield Decoder("whole turns", protobuf, hostile, judged, slow_seconds=SLOW_TURN_SECONDS)
     yield Decoder("turns", good.turns, mutated_json, imported)
     for coding, pack in (("gzip", gzip.compress), ("deflate", zlib.compress), ("zstd", zstd.compress)):
         packed = [pack(body) for body in protobuf[:40]]
@@ -212,7 +230,7 @@ def fuzz(decoder: Decoder, bodies: int, rng: random.Random) -> int:
             return failure(decoder.name, body, traceback.format_exc())
         took = time.thread_time() - at
         decoder.slowest = max(decoder.slowest, took)
-        if took > SLOW_SECONDS:
+        if took > decoder.slow_seconds:
             return failure(decoder.name, body, f"took {took:.1f} s")
         if number % 500 == 0 and decoder.read(good) != expected:
             return failure(decoder.name, body, "the next good request reads otherwise")
@@ -277,6 +295,37 @@ def assembled(body: bytes) -> list[object]:
     """Make turns of a request, through every dialect."""
     found = split_otlp(body, "traces", received_at=NOW, encoding="protobuf")
     return [read_trace(join(one.trace_id, [decode_otlp(one)]), RULES) for one in found.fragments]
+
+
+def judged(body: bytes) -> list[object]:
+    """Go with a request as far as to what a judge would be asked: assemble, sample with the cheap score, prompts."""
+    prompts: list[object] = []
+    for kept in split_otlp(body, "traces", received_at=NOW, encoding="protobuf").fragments:
+        for turn in read_trace(join(kept.trace_id, [decode_otlp(kept)]), RULES).assembly.turns:
+            prompts.append(decide(turn, RUBRICS, settings=SampleSettings(), proxy=PROXY, now=NOW))
+            prompts += [metric.messages(turn) for metric in METRICS if unmet(turn, metric.rubric) is None]
+            prompts += [metric.read(turn, None) for metric in COMPUTED if unmet(turn, metric.rubric) is None]
+            prompts.append(injection.flags(turn))
+    return prompts
+
+
+def hostile(body: bytes, rng: random.Random) -> bytes:
+    """Return the request with some of its texts exchanged for what patterns stumble over, or with changed bytes."""
+    if rng.random() < 0.3:
+        return mutated_bytes(body, rng)
+    request = ExportTraceServiceRequest.FromString(body)
+    values = [
+        attribute.value
+        for sender in request.resource_spans
+        for scope in sender.scope_spans
+        for span in scope.spans
+        for attribute in span.attributes
+        if attribute.value.HasField("string_value")
+    ]
+    for value in rng.sample(values, k=min(len(values), rng.choice((1, 2, 4)))):
+        text, at = value.string_value, rng.randrange(len(value.string_value) + 1)
+        value.string_value = text[:at] + rng.choice(HOSTILE) * rng.choice((3, 300, 5000)) + rng.choice((text[at:], ""))
+    return request.SerializeToString()
 
 
 def imported(body: bytes) -> Decoded:

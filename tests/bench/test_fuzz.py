@@ -15,4 +15,4 @@ def test_mutated_bodies() -> None:
         [sys.executable, FUZZ, "--bodies", "400"], check=False, capture_output=True, text=True, timeout=240
     )
     assert 0 == ended.returncode, ended.stdout + ended.stderr
-    assert 13 == len(ended.stdout.splitlines()), ended.stdout
+    assert 14 == len(ended.stdout.splitlines()), ended.stdout
