@@ -81,7 +81,7 @@ def documents(value: AttributeValue, *, trusted: bool = False) -> Documents | No
 def tool_documents(tool: str | None, value: AttributeValue) -> Documents | None:
     """Return the documents in what a tool returned; of one whose name says that it searches, texts alone suffice.
 
-    A remark of a few words is no document.
+    A remark of a few words is no document, nor is a record without text.
 
     >>> tool_documents("getInformation", [{"text": "Pumps are covered."}]).citations[0].content
     'Pumps are covered.'
@@ -92,9 +92,11 @@ def tool_documents(tool: str | None, value: AttributeValue) -> Documents | None:
     if read is not None or not searches(tool or ""):
         return read
     read = documents(value, trusted=True)
-    if read is None and isinstance(value, str) and len(value.strip()) >= SHORTEST and not is_printed(value):
+    if read is not None:
+        return read if any(citation.content for citation in read.citations) else None
+    if isinstance(value, str) and len(value.strip()) >= SHORTEST and not is_printed(value):
         return Documents((Citation(content=value.strip(), rank=1),))
-    return read
+    return None
 
 
 def document(value: AttributeValue, *, trusted: bool = False) -> Documents | None:

@@ -723,6 +723,7 @@ def test_a_filter_without_a_prompt(make: Make, turns: Turns) -> None:
         ("search_kb", '{"text": "Pumps are covered."}', ["Pumps are covered."]),
         ("search_kb", PUMP, [PUMP]),
         ("search_kb", "No documents found.", None),
+        ("lookup_order", '{"id": 7, "status": "shipped"}', None),
         ("send_mail", PUMP, None),
     ],
 )
