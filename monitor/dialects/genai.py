@@ -15,16 +15,17 @@ DIALECT = Convention(
     ),
     setup=Setup(
         lines=(
-            "pip install opentelemetry-instrumentation-openai-v2  # -google-genai, -botocore, -openai-agents-v2\n"
-            "  # or -genai-openai, -genai-anthropic, -genai-bedrock, -genai-langchain, -genai-openai-agents,"
-            " -genai-smolagents, ...\n"
+            "pip install opentelemetry-instrumentation-genai-openai  # -genai-anthropic, -genai-bedrock, "
+            "-genai-langchain, -genai-openai-agents, ...\n"
+            "  # or -google-genai, -botocore; -openai-v2 2.4b0 does not start beside openai 3\n"
             "OpenAIInstrumentor().instrument()\n"
             "new OpenAIInstrumentation({ captureMessageContent: true })  // JavaScript; give it a logger provider"
         ),
-        content="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true",
+        content="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY",
         remark=(
-            "export logs too; with OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental say SPAN_ONLY; "
-            "beside a package for agents install the one for their client"
+            "packages without -genai- in their name want true instead, and a log exporter; they take SPAN_ONLY with "
+            "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental; beside a package for agents install the one "
+            "for their client"
         ),
         session="set gen_ai.conversation.id on the span around the turn",
         documents="a span with gen_ai.operation.name=retrieval and gen_ai.retrieval.documents, content included",
