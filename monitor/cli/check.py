@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -30,15 +31,17 @@ from monitor.runtime.build import (
     build_metrics,
     load_dialects,
     named_metrics,
-    open_existing,
     sqlite_file,
 )
 from monitor.runtime.isolation import PluginFailures
 from monitor.settings.tree import Settings
+from monitor.store import migration
+from monitor.store.database import Database
 
 if TYPE_CHECKING:
     from monitor.grafana.publisher import GrafanaPublisher
 
+_PATIENCE = timedelta(seconds=10)
 _OURS = ("monitor", "collectors")
 _PING = ChatRequest(
     messages=(ChatMessage(role="user", content='Reply with the JSON object {"ok": true} and nothing else.'),),
@@ -131,9 +134,12 @@ def _store(settings: Settings) -> str:
         if not os.access(folder, os.W_OK | os.X_OK):
             raise ConfigError(f"no file can be made in {folder}", where="store.url")
         return f"{file} does not exist yet and will be made at start"
-    open_existing(settings).close()
-    # Without the query, where a password may stand too.
-    shown = make_url(settings.store.url).set(query={}).render_as_string(hide_password=True)
+    with closing(Database(settings.store.url, patience=_PATIENCE)) as database:
+        # Without the query, where a password may stand too.
+        shown = make_url(settings.store.url).set(query={}).render_as_string(hide_password=True)
+        if migration.is_empty(database):
+            return f"{shown} is empty and will be set up at start"
+        migration.check(database)
     return f"{shown} answers, its schema is current"
 
 

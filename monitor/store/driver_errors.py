@@ -7,6 +7,7 @@ and our own statement are passed on.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from datetime import timedelta
 from pathlib import Path
@@ -43,6 +44,16 @@ _POSTGRESQL_REASONS = {
     "55P03": "locked",
 }
 
+_NO_DATABASE = re.compile(r'database ".*" does not exist')
+_REFUSED_LOGIN = (
+    "authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    "is not permitted to log in",
+    "permission denied for database",
+    "pg_hba.conf rejects",
+)
+
 _RETRY_AFTER = {"locked": 1, "unreachable": 2, "read_only": 10, "storage_full": 10, "other": 5}
 
 
@@ -58,9 +69,26 @@ def unavailable(error: Exception, doing: str, *, file: Path | None = None) -> St
     if isinstance(error, DBAPIError) and error.connection_invalidated:
         reason = "unreachable"
     message = f"{doing}: {reason} ({type(original).__name__}{f', {code}' if code else ''})"
+    if reason == "unreachable" and file is None:
+        message = f"{message}: {_what_to_do(original, code)}"
     if reason == "other" and isinstance(error, DBAPIError) and error.statement:
         message = f"{message} in: {' '.join(error.statement.split())[:300]}"
     return StoreUnavailable(message, reason=reason, retry_after=timedelta(seconds=_RETRY_AFTER[reason]))
+
+
+def _what_to_do(original: BaseException | None, code: str) -> str:
+    """Return why PostgreSQL does not serve us and what helps, as far as its class of errors, or its words, tell.
+
+    Of a connection that it refuses only words reach us. They name user and database, are searched and not passed on.
+    """
+    words = str(original).lower()
+    if code.startswith("3D") or _NO_DATABASE.search(words):
+        return "there is no such database; create it, with ENCODING 'UTF8', or correct store.url"
+    if code.startswith("28") or any(refused in words for refused in _REFUSED_LOGIN):
+        return "the login is refused; correct user and password in store.url, or pg_hba.conf on the server"
+    if code or "fatal" in words:
+        return "the server refuses the connection; its log says why"
+    return "nobody answers there; is the server up, and are host and port in store.url those that it listens on?"
 
 
 def of_disk(file: Path) -> str | None:

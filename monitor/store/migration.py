@@ -76,6 +76,27 @@ def check(database: Database) -> None:
         )
 
 
+def is_empty(database: Database) -> bool:
+    """Return whether a start may set the database up: nothing is in it yet.
+
+    Raises:
+        ConfigError: nothing is in it and we may not make tables there, or it cannot hold all text.
+        StoreUnavailable: it does not answer.
+    """
+    with database.reading("looking into the database") as connection:
+        if inspect(connection).get_table_names():
+            return False
+        if not database.sqlite:
+            _check_encoding(connection)
+            may_create = "SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)"
+            if not connection.execute(text(may_create)).scalar_one():
+                raise ConfigError(
+                    "the database is empty and this user may not make tables in it; GRANT CREATE ON SCHEMA public",
+                    where="store.url",
+                )
+    return True
+
+
 def revision(connection: Connection) -> str | None:
     """Return the schema's revision; None for an empty database."""
     if not inspect(connection).has_table("alembic_version"):
@@ -88,6 +109,10 @@ def _lock_postgresql(connection: Connection) -> None:
     connection.execute(text(f"SET LOCAL lock_timeout = {_PATIENCE // timedelta(milliseconds=1)}"))
     connection.execute(text("SET LOCAL statement_timeout = 0"))
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
+    _check_encoding(connection)
+
+
+def _check_encoding(connection: Connection) -> None:
     encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
     if encoding != "UTF8":
         raise ConfigError(f"the database is encoded as {encoding}; create it with ENCODING 'UTF8'", where="store.url")

@@ -1,11 +1,13 @@
 """`rag-monitor check`: each part is looked at, nothing is changed, nothing secret is told."""
 
+import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from judge_server import JudgeServer, Step, refusal
+from sqlalchemy import create_engine, make_url, text
 
 from monitor.cli.check import Checked, check_parts
 from monitor.settings.tree import Settings
@@ -58,7 +60,8 @@ async def test_store_answers(tmp_path: Path) -> None:
 )
 async def test_unusable_store_is_told(tmp_path: Path, url: str, message: str) -> None:
     """A store that cannot be used says why, without its password."""
-    (tmp_path / "old.db").touch()
+    with closing(sqlite3.connect(tmp_path / "old.db")) as other:
+        other.execute("CREATE TABLE of_another_program (x)")
     found = (await checked(store={"url": url.format(folder=tmp_path)}))["store"]
     assert not found.ok
     assert message.format(folder=tmp_path) in found.message
@@ -157,3 +160,46 @@ async def test_fault_is_a_failed_part() -> None:
     assert "ValueError at " in found["store"].message
     assert "s3cr3t" not in found["store"].message
     assert found["metrics"].ok
+
+
+@pytest.mark.postgres
+async def test_empty_database(postgres_url: str) -> None:
+    """A database without tables is as well as a folder without a file, and is still empty afterwards."""
+    shown = make_url(postgres_url).render_as_string(hide_password=True)
+    for _ in range(2):
+        part = (await checked(store={"url": postgres_url}))["store"]
+        assert Checked(part="store", ok=True, message=f"{shown} is empty and will be set up at start") == part
+
+
+@pytest.mark.postgres
+async def test_database_in_use(postgres_url: str) -> None:
+    """A database with the schema of this version is well; with tables of others and without ours it is not."""
+    open_store(postgres_url).close()
+    assert "answers, its schema is current" in (await checked(store={"url": postgres_url}))["store"].message
+    engine = create_engine(postgres_url)
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE alembic_version"))
+    engine.dispose()
+    part = (await checked(store={"url": postgres_url}))["store"]
+    assert not part.ok
+    assert "schema missing" in part.message
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"database": "nowhere"}, "there is no such database; create it"),
+        ({"password": "wr0ng"}, "the login is refused; correct user and password"),
+        ({"username": "nobody"}, "the login is refused; correct user and password"),
+        ({"port": 9}, "nobody answers there; is the server up"),
+        ({"host": "nowhere.invalid"}, "nobody answers there; is the server up"),
+    ],
+)
+async def test_why_a_database_is_not_reached(postgres_url: str, changed: dict[str, str | int], message: str) -> None:
+    """A missing database, a refused login and an unreachable host are told apart, each with what to do."""
+    url = make_url(postgres_url).set(**changed).render_as_string(hide_password=False)
+    part = (await checked(store={"url": url}))["store"]
+    assert not part.ok
+    assert message in part.message
+    assert "wr0ng" not in part.message
