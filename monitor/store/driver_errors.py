@@ -69,7 +69,7 @@ def unavailable(error: Exception, doing: str, *, file: Path | None = None) -> St
     if isinstance(error, DBAPIError) and error.connection_invalidated:
         reason = "unreachable"
     message = f"{doing}: {reason} ({type(original).__name__}{f', {code}' if code else ''})"
-    if reason == "unreachable" and file is None:
+    if reason == "unreachable" and not isinstance(original, sqlite3.Error):
         message = f"{message}: {_what_to_do(original, code)}"
     if reason == "other" and isinstance(error, DBAPIError) and error.statement:
         message = f"{message} in: {' '.join(error.statement.split())[:300]}"
