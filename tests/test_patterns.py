@@ -30,6 +30,8 @@ SIZES = (62_500, 250_000, 1_000_000)
 """Each four times the one before: linear time is four times as long, quadratic sixteen times."""
 HARMLESS_SECONDS = (0.0002, 0.003)
 """What the first two may take where even quadratic time makes 50 ms of the largest."""
+HARMLESS_IN_ALL = 0.1
+"""What the largest may take whatever the ratio is: below it, memory that no longer fits the cache makes the ratio."""
 LARGEST_RATIO = 6.0
 LONGEST_SECONDS = 1.0
 TRIES = 3
@@ -214,7 +216,7 @@ def complaint(use: Use, unit: str) -> str | None:
                 return f"{use.where}.{use.method}, {size} characters of {unit!r}: over {LONGEST_SECONDS} s"
             if size != SIZES[-1] and took[-1] < harmless:
                 return None
-        if took[-1] < LARGEST_RATIO * took[-2]:
+        if took[-1] < max(HARMLESS_IN_ALL, LARGEST_RATIO * took[-2]):
             return None
     return f"{use.where}.{use.method}, {unit!r}: {took[-2]:.3f} s become {took[-1]:.3f} s with four times the text"
 

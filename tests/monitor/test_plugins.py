@@ -174,7 +174,7 @@ def test_broken_dialect(install: Install, instead: tuple[str, str], problem: str
     ("instead", "problem"),
     [
         (("class Config(Section)", "class Config"), "Config: found type; expected a class that extends monitor.settin"),
-        (("class Config(", "class Settings("), "Config: missing; expected a class that extends monitor.settings.tree"),
+        (("class Config(", "class Settings("), "Config: missing; expected a class that extends monitor.settings.sect"),
         (("def build", "def make"), "build: missing; expected `def build(config, name)`"),
         (("def build", "async def build"), "build: found `async def`; expected `def build(config, name)`"),
         (("(config, name)", "(config)"), "build: too many positional arguments; expected `def build(config, name)`"),
