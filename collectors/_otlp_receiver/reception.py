@@ -123,4 +123,5 @@ def rejection_message(split: Split) -> str:
     if not split.rejected:
         return ""
     why = ", ".join(f"{count} with {_REASONS[reason]}" for reason, count in sorted(split.reasons.items()))
-    return f"{split.rejected} of {split.rejected + split.accepted + split.ignored} records rejected: {why}"
+    place = f"; the first at {split.complaint}" if split.complaint else ""
+    return f"{split.rejected} of {split.rejected + split.accepted + split.ignored} records rejected: {why}{place}"

@@ -43,6 +43,8 @@ class Split:
     rejected: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
     """Rejected records by reason: `trace_id` or `span_id` (missing, zero or of the wrong length), `unreadable`."""
+    complaint: str = ""
+    """Where JSON is first `unreadable`, what was found there and what is allowed, free of what was sent; else empty."""
     ignored: int = 0
     """Log records without a trace context: correct, and of no use to us."""
 
@@ -57,9 +59,9 @@ def split_otlp(body: bytes, signal: OtlpSignal, *, received_at: datetime, encodi
     """
     if encoding is None:
         return _split_unlabelled(body, signal, received_at=received_at)
-    unreadable = 0
+    unreadable, complaint = 0, ""
     if encoding == "json":
-        body, unreadable = to_protobuf(body, signal)
+        body, unreadable, complaint = to_protobuf(body, signal)
     try:
         envelope = schema.parsers().envelope(body)
     except DecodeError:
@@ -84,6 +86,7 @@ def split_otlp(body: bytes, signal: OtlpSignal, *, received_at: datetime, encodi
         accepted=groups.counts.total(),
         rejected=reasons.total(),
         reasons=dict(reasons),
+        complaint=complaint,
         ignored=groups.ignored,
     )
 

@@ -21,9 +21,8 @@ from monitor.payloads.otlp.json_records import (
     schema_url_bytes,
     scope_bytes,
     span_bytes,
-    type_name,
 )
-from monitor.payloads.otlp.json_values import Json, UnreadableError, list_field, snake_case
+from monitor.payloads.otlp.json_values import Json, UnreadableError, list_field, snake_case, type_name
 from monitor.payloads.otlp.wire import framed
 
 _NAMES = {
@@ -32,8 +31,8 @@ _NAMES = {
 }
 
 
-def to_protobuf(body: bytes, signal: Literal["traces", "logs"]) -> tuple[bytes, int]:
-    """Return the request as protobuf bytes, and how many records had to be left out as unreadable.
+def to_protobuf(body: bytes, signal: Literal["traces", "logs"]) -> tuple[bytes, int, str]:
+    """Return the request as protobuf bytes, how many records had to be left out as unreadable, and where the first is.
 
     What is of the wrong type above the records counts as the records in it, or as one. Ids that are not hexadecimal
     become empty, for the caller to reject.
@@ -62,17 +61,17 @@ def to_protobuf(body: bytes, signal: Literal["traces", "logs"]) -> tuple[bytes, 
                 lost.leave_out(f"{at}: {error}", count=_records_in(scope, records))
                 continue
             framed_records = []
-            for _, record in _entries(at, scope, records, lost):
+            for record_at, record in _entries(at, scope, records, lost):
                 try:
                     framed_records.append(framed(2, record_bytes(record)))
-                except UnreadableError:
-                    lost.count += 1
+                except UnreadableError as error:
+                    lost.leave_out_record(f"{record_at}: {error}")
             readable += len(framed_records)
             inner.append(framed(2, around_scope + b"".join(framed_records) + schema_url_bytes(scope)))
         out.append(framed(1, around_resource + b"".join(inner) + schema_url_bytes(resource)))
     if lost.complaint and not readable:
         raise MalformedPayload(lost.complaint, reason="not_otlp")
-    return b"".join(out), lost.count
+    return b"".join(out), lost.count, lost.complaint or lost.record_complaint
 
 
 @dataclass(slots=True)
@@ -82,11 +81,18 @@ class _Lost:
     count: int = 0
     complaint: str = ""
     """The first place above the records that is wrong, what was found there and what is allowed."""
+    record_complaint: str = ""
+    """The same of the first record."""
 
     def leave_out(self, complaint: str, *, count: int = 1) -> None:
         """Count what stands at a place above the records."""
         self.complaint = self.complaint or complaint
         self.count += max(1, count)
+
+    def leave_out_record(self, complaint: str) -> None:
+        """Count one record."""
+        self.record_complaint = self.record_complaint or complaint
+        self.count += 1
 
 
 def _loaded(body: bytes) -> Json:

@@ -9,26 +9,19 @@ from monitor.payloads.otlp.json_values import (
     UINT64,
     Json,
     UnreadableError,
+    attribute_pairs,
     attributes_bytes,
     enum_number,
     field,
     id_bytes,
     object_field,
-    object_list_field,
+    objects_in,
     text_bytes,
+    type_name,
     unsigned,
     value_bytes,
 )
 from monitor.payloads.otlp.wire import fixed64, framed, scalar
-
-_TYPES: Mapping[type, str] = {
-    dict: "an object",
-    list: "an array",
-    str: "a string",
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-}
 
 
 def schema_url_bytes(owner: Mapping[str, Json]) -> bytes:
@@ -43,25 +36,19 @@ def resource_bytes(owner: Mapping[str, Json]) -> bytes:
     Raises:
         UnreadableError: something in it is of the wrong type.
     """
-    resource = _part(owner, "resource")
-    attributes = field(resource, "attributes")
-    if not isinstance(attributes, list | None):
-        raise UnreadableError(f"resource.attributes: found {type_name(attributes)}; allowed: an array of objects")
-    wrong = next((entry for entry in attributes or () if not isinstance(entry, dict | None)), None)
-    if wrong is not None:
-        raise UnreadableError(f"in resource.attributes: found {type_name(wrong)}; allowed: objects")
-    return attributes_bytes(resource, 1)
+    return attributes_bytes(_part(owner, "resource"), 1, "resource.")
 
 
 def scope_bytes(owner: Mapping[str, Json]) -> bytes:
-    """Return the scope of a ScopeSpans or ScopeLogs.
+    """Return the scope of a ScopeSpans or ScopeLogs without its attributes, which nothing reads.
 
     Raises:
-        UnreadableError: it is of the wrong type.
+        UnreadableError: it, or something in it, is of the wrong type.
     """
     scope = _part(owner, "scope")
     if not scope:
         return b""
+    attribute_pairs(scope, "scope.")
     return framed(1, framed(1, text_bytes(field(scope, "name"))) + framed(2, text_bytes(field(scope, "version"))))
 
 
@@ -79,10 +66,11 @@ def span_bytes(span: Json) -> bytes:
     """Return a Span without trace state, which nothing reads.
 
     Raises:
-        UnreadableError: it is no object, or nested too deeply.
+        UnreadableError: it, or an array in it, is of the wrong type, or values are nested too deeply; the message
+            names the place inside of the span.
     """
     if not isinstance(span, dict):
-        raise UnreadableError
+        raise UnreadableError(f"found {type_name(span)}; allowed: an object")
     status = object_field(span, "status")
     return b"".join(
         (
@@ -95,19 +83,21 @@ def span_bytes(span: Json) -> bytes:
             fixed64(8, unsigned(field(span, "endTimeUnixNano"), UINT64)),
             attributes_bytes(span, 9),
             scalar(10, unsigned(field(span, "droppedAttributesCount"), UINT32)),
-            *(framed(11, _event(event)) for event in object_list_field(span, "events")),
-            *(framed(13, _link(link)) for link in object_list_field(span, "links")),
+            *(framed(11, _event(event, number)) for number, event in enumerate(objects_in(span, "events"))),
+            *(framed(13, _link(link, number)) for number, link in enumerate(objects_in(span, "links"))),
             framed(15, framed(2, text_bytes(field(status, "message"))) + scalar(3, enum_number(field(status, "code")))),
         )
     )
 
 
-def _event(event: Mapping[str, Json]) -> bytes:
+def _event(event: Mapping[str, Json], number: int) -> bytes:
     time = fixed64(1, unsigned(field(event, "timeUnixNano"), UINT64))
-    return time + framed(2, text_bytes(field(event, "name"))) + attributes_bytes(event, 3)
+    return time + framed(2, text_bytes(field(event, "name"))) + attributes_bytes(event, 3, f"events[{number}].")
 
 
-def _link(link: Mapping[str, Json]) -> bytes:
+def _link(link: Mapping[str, Json], number: int) -> bytes:
+    # Nothing reads them, but who sends them wrong is to know.
+    attribute_pairs(link, f"links[{number}].")
     return framed(1, id_bytes(field(link, "traceId"))) + framed(2, id_bytes(field(link, "spanId")))
 
 
@@ -118,7 +108,7 @@ def log_record_bytes(record: Json) -> bytes:
         UnreadableError: as `span_bytes`.
     """
     if not isinstance(record, dict):
-        raise UnreadableError
+        raise UnreadableError(f"found {type_name(record)}; allowed: an object")
     return b"".join(
         (
             fixed64(1, unsigned(field(record, "timeUnixNano"), UINT64)),
@@ -130,8 +120,3 @@ def log_record_bytes(record: Json) -> bytes:
             framed(12, text_bytes(field(record, "eventName"))),
         )
     )
-
-
-def type_name(value: Json) -> str:
-    """Return the name of a value's type in JSON, with its article."""
-    return "null" if value is None else _TYPES[type(value)]

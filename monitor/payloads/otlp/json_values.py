@@ -22,6 +22,16 @@ UINT32 = (1 << 32) - 1
 UINT64 = (1 << 64) - 1
 _HALVES = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 """Halves of surrogate pairs, but for those that Python reads bytes as that are not UTF-8 (PEP 383)."""
+_KEYS = (str, int, float)
+"""What an attribute's key may be: a number reads as its JSON."""
+_TYPES: Mapping[type, str] = {
+    dict: "an object",
+    list: "an array",
+    str: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+}
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _ENUMS = {f"SPAN_KIND_{name}": number for number, name in enumerate(_KINDS)} | {
     f"STATUS_CODE_{name}": number for number, name in enumerate(("UNSET", "OK", "ERROR"))
@@ -65,9 +75,42 @@ def object_list_field(owner: Mapping[str, Json], name: str) -> list[Mapping[str,
     return [entry for entry in list_field(owner, name) if isinstance(entry, dict)]
 
 
-def attributes_bytes(owner: Mapping[str, Json], number: int) -> bytes:
-    """Return `attributes` as repeated field `number`."""
-    return b"".join([framed(number, _key_value(pair, 0)) for pair in object_list_field(owner, "attributes")])
+def objects_in(owner: Mapping[str, Json], name: str, around: str = "") -> list[Mapping[str, Json]]:
+    """Return the objects in an array that is read strictly; null, and what holds nothing, reads as not there.
+
+    Raises:
+        UnreadableError: something else is there; the message names the place, which is inside of `around`.
+    """
+    value = field(owner, name)
+    if not value:
+        return []
+    if not isinstance(value, list):
+        raise UnreadableError(f"{around}{name}: found {type_name(value)}; allowed: an array of objects")
+    for number, entry in enumerate(value):
+        if not isinstance(entry, dict | None):
+            raise UnreadableError(f"{around}{name}[{number}]: found {type_name(entry)}; allowed: an object")
+    return [entry for entry in value if isinstance(entry, dict)]
+
+
+def attribute_pairs(owner: Mapping[str, Json], around: str = "") -> list[Mapping[str, Json]]:
+    """Return the objects in `attributes`, each of which has a key.
+
+    Raises:
+        UnreadableError: they are anything else; the message names the place, which is inside of `around`.
+    """
+    pairs = objects_in(owner, "attributes", around)
+    if not all(isinstance(pair.get("key"), _KEYS) for pair in pairs):
+        raise UnreadableError(f"{around}attributes: found an object without 'key'; allowed: objects with 'key'")
+    return pairs
+
+
+def attributes_bytes(owner: Mapping[str, Json], number: int, around: str = "") -> bytes:
+    """Return `attributes` as repeated field `number`.
+
+    Raises:
+        UnreadableError: as `attribute_pairs`, or values are nested too deeply.
+    """
+    return b"".join([framed(number, _key_value(pair, 0)) for pair in attribute_pairs(owner, around)])
 
 
 def _key_value(pair: Mapping[str, Json], depth: int) -> bytes:
@@ -195,3 +238,8 @@ def enum_number(value: Json) -> int:
     if isinstance(value, str) and value in _ENUMS:
         return _ENUMS[value]
     return unsigned(value, _INT32)
+
+
+def type_name(value: Json) -> str:
+    """Return the name of a value's type in JSON, with its article."""
+    return "null" if value is None else _TYPES[type(value)]

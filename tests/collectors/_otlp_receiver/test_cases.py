@@ -134,6 +134,17 @@ def test_w11_degenerate_attributes(running: Running, payloads: Path) -> None:
     assert math.isnan(attributes["nan"])
 
 
+def test_w11_attributes_of_the_wrong_type(running: Running, shared: Path) -> None:
+    """A span whose attributes or events are no arrays is rejected and its place named; the good one is kept."""
+    (reply,) = play(running, shared / "cases" / "round2" / "payloads", "W11-B")
+    message = (
+        "2 of 3 records rejected: 2 with content that cannot be read; the first at"
+        " resourceSpans[0].scopeSpans[0].spans[0]: events: found a string; allowed: an array of objects"
+    )
+    assert {"rejectedSpans": "2", "errorMessage": message} == json.loads(reply.body)["partialSuccess"]
+    assert ["rag"] == [span.name for span in running.spans()]
+
+
 def test_w12_times(running: Running, payloads: Path) -> None:
     """A root without times is dated by its children, a span without end by its start; both are flagged."""
     play(running, payloads, "W12-A")

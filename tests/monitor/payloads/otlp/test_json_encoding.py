@@ -150,6 +150,64 @@ def test_things_that_are_not_spans() -> None:
     assert (1, {"unreadable": 4}) == (content.accepted, content.reasons)
 
 
+WRONG_ATTRIBUTES = (
+    ({"input.value": {"stringValue": "secret"}}, ": found an object; allowed: an array of objects"),
+    ("secret", ": found a string; allowed: an array of objects"),
+    (["secret"], "[0]: found a string; allowed: an object"),
+    ([{"key": "a", "value": {"stringValue": "secret"}}, 5], "[1]: found a number; allowed: an object"),
+    ([{"input.value": "secret"}], ": found an object without 'key'; allowed: objects with 'key'"),
+    ([{"value": {"stringValue": "secret"}}], ": found an object without 'key'; allowed: objects with 'key'"),
+    ([{"key": ["secret"]}], ": found an object without 'key'; allowed: objects with 'key'"),
+)
+
+
+@pytest.mark.parametrize(("attributes", "complaint"), WRONG_ATTRIBUTES)
+@pytest.mark.parametrize("owner", ["", "events", "links"])
+def test_attributes_that_are_none(owner: str, attributes: object, complaint: str) -> None:
+    """A span whose attributes, or those of an event or a link, cannot be read is rejected, with the place."""
+    part = {"attributes": attributes}
+    content = split(request(GOOD, GOOD | ({owner: [{}, part]} if owner else part)))
+    assert (1, {"unreadable": 1}) == (content.accepted, content.reasons)
+    around = f"{owner}[1]." if owner else ""
+    assert f"resourceSpans[0].scopeSpans[0].spans[1]: {around}attributes{complaint}" == content.complaint
+
+
+@pytest.mark.parametrize(("attributes", "complaint"), WRONG_ATTRIBUTES)
+def test_attributes_of_a_log_record_that_are_none(attributes: object, complaint: str) -> None:
+    """Log records are read as strictly as spans."""
+    records = [{"traceId": GOOD["traceId"]}, {"traceId": GOOD["traceId"], "attributes": attributes}]
+    body = json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]}).encode()
+    content = split_otlp(body, "logs", received_at=NOW, encoding="json")
+    assert (1, {"unreadable": 1}) == (content.accepted, content.reasons)
+    assert f"resourceLogs[0].scopeLogs[0].logRecords[1]: attributes{complaint}" == content.complaint
+
+
+@pytest.mark.parametrize("name", ["events", "links"])
+@pytest.mark.parametrize("written", ["none", {"a": 1}, ["none"]])
+def test_events_and_links_that_are_none(name: str, written: object) -> None:
+    """A span whose events or links are of the wrong type is rejected, with the place."""
+    content = split(request(GOOD | {name: written}, GOOD))
+    assert (1, {"unreadable": 1}) == (content.accepted, content.reasons)
+    assert content.complaint.startswith(f"resourceSpans[0].scopeSpans[0].spans[0]: {name}")
+
+
+@pytest.mark.parametrize("name", ["attributes", "events", "links"])
+@pytest.mark.parametrize("nothing", [None, {}, "", [], [None]])
+def test_arrays_that_hold_nothing(name: str, nothing: object) -> None:
+    """Nothing in the place of an array loses nothing, whatever its type."""
+    assert read() == read(**{name: nothing})
+
+
+def test_first_complaint() -> None:
+    """The first place is named; one above the records goes before all of theirs."""
+    spans = {"scopeSpans": [{"spans": [GOOD, 1, "a"]}]}
+    assert "resourceSpans[0].scopeSpans[0].spans[1]: found a number; allowed: an object" == (
+        split({"resourceSpans": [spans]}).complaint
+    )
+    assert "resourceSpans[1]: found a string; allowed: an object" == split({"resourceSpans": [spans, "a"]}).complaint
+    assert "" == split(request(GOOD, GOOD | {"traceId": ""})).complaint
+
+
 def test_nesting_without_end() -> None:
     """A value nested deeper than can be stored costs its span, and no other."""
     value: object = {"stringValue": "deep"}
@@ -246,10 +304,17 @@ SOUND = {"scopeSpans": [{"spans": [GOOD]}]}
             {"resourceSpans": [SOUND | {"resource": {"attributes": {"service.name": "shop"}}}]},
             "resourceSpans[0]: resource.attributes: found an object; allowed: an array of objects",
         ),
-        ({"resourceSpans": [SOUND | {"resource": {"attributes": ["a"]}}]}, "resourceSpans[0]: in resource.attributes:"),
+        (
+            {"resourceSpans": [SOUND | {"resource": {"attributes": ["a"]}}]},
+            "resourceSpans[0]: resource.attributes[0]: found a string; allowed: an object",
+        ),
         (
             {"resourceSpans": [{"scopeSpans": [{"scope": [], "spans": [GOOD]}]}]},
             "resourceSpans[0].scopeSpans[0]: scope: found an array; allowed: an object",
+        ),
+        (
+            {"resourceSpans": [{"scopeSpans": [{"scope": {"attributes": {"a": "b"}}, "spans": [GOOD]}]}]},
+            "resourceSpans[0].scopeSpans[0]: scope.attributes: found an object; allowed: an array of objects",
         ),
         ([SOUND | {"scopeSpans": 1.5}], "[0].scopeSpans: found a number; allowed: an array of objects"),
         ([{"resourceLogs": [{}]}], "[0]: found an object; allowed: an object with 'resourceSpans' or 'scopeSpans'"),
