@@ -93,19 +93,22 @@ class Extent:
     response: str | None
 
 
-UnderWayKind: TypeAlias = Literal["trace", "turn"]
+UnderWayKind: TypeAlias = Literal["trace", "turn", "job"]
 DEATHS = 2
 """Processes that may die while something is being read before it is set aside."""
 
 
 class UnderWayStore(Protocol):
-    """What is being read; it is over when what came of it is stored."""
+    """What is being read; of a trace or turn it is over when what came of it is stored, of a job with `end`."""
 
     def begin(self, kind: UnderWayKind, subjects: Sequence[str], *, worker: str) -> None:
         """Write that `worker`, one run of a process, is about to read these."""
 
     def deaths(self, kind: UnderWayKind, subjects: Sequence[str], *, worker: str) -> Mapping[str, int]:
         """Return those of these that other workers began and never finished, and how many did."""
+
+    def end(self, kind: UnderWayKind, subjects: Sequence[str]) -> None:
+        """Write that these are no longer being read."""
 
 
 class SpanStore(Protocol):

@@ -17,11 +17,12 @@ from typing import TypeVar
 from monitor.errors import StoreUnavailable
 from monitor.judging.dialogue import Answer
 from monitor.model.judgements import Finding, Job, Outcome, Reason, Unscored, Verdict
+from monitor.model.spans import PROCESS_DIED
 from monitor.model.turns import Turn
 from monitor.ports import Clock
 from monitor.retry import backoff
 from monitor.settings.tree import ScoreSettings
-from monitor.stores import JobStore
+from monitor.stores import DEATHS, JobStore
 from monitor.telemetry import Gauge
 
 T = TypeVar("T")
@@ -196,6 +197,12 @@ class Outcomes:
                 "`rag-monitor trends` counts them, `rag-monitor score` has them judged after all",
                 self._settings.max_job_age,
             )
+
+    def set_aside(self, jobs: Sequence[Job]) -> list[Unscored]:
+        """Log that jobs of one turn are not computed, for processes died of it; return the outcomes they become."""
+        metrics = ", ".join(job.metric for job in jobs)
+        logger.error("%s of turn %s set aside: %d processes died while computing it", metrics, jobs[0].turn_id, DEATHS)
+        return [self.unscored(job, Reason.INTERNAL, detail=PROCESS_DIED) for job in jobs]
 
     def fault(self, job: Job, error: Exception) -> Unscored:
         """Log a fault of ours without its message, which may quote the turn; return the outcome it becomes."""

@@ -13,23 +13,26 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
 from monitor.errors import ConfigError, Paused, RateLimited, Retryable, StoreUnavailable, TimedOut, Unusable, place
-from monitor.judging.dialogue import MOST_CALLS, Answer
+from monitor.judging.dialogue import MOST_CALLS
 from monitor.judging.endpoint.pacing import PATIENCE
 from monitor.judging.judges import Judges
-from monitor.model.judgements import Exchange, Job, Outcome, Reason, Spend, Verdict
+from monitor.model.judgements import Job, Reason, Spend, Verdict
 from monitor.model.turns import Turn
 from monitor.ports import Clock, Metric
 from monitor.scoring.budget import Ledger
+from monitor.scoring.computed import compute
 from monitor.scoring.in_flight import CallsInFlight
 from monitor.scoring.inputs import read
 from monitor.scoring.outcomes import Outcomes, pause, unbroken
 from monitor.scoring.second_opinions import SecondOpinions
+from monitor.scoring.suspects import Suspects, prompt, suspected
 from monitor.settings.tree import BudgetSettings, ScoreSettings, SecondOpinionSettings
-from monitor.stores import JobStore, LeaseStore, SecondOpinionStore, SpendStore, TurnStore
+from monitor.stores import JobStore, LeaseStore, SecondOpinionStore, SpendStore, TurnStore, UnderWayStore
 from monitor.telemetry import Gauge
 
 COUNTERS: Mapping[str, str] = MappingProxyType(
@@ -65,7 +68,7 @@ _RETIRE_EVERY = timedelta(minutes=1)
 logger = logging.getLogger(__name__)
 
 
-class ScoredStore(TurnStore, JobStore, SpendStore, SecondOpinionStore, LeaseStore, Protocol):
+class ScoredStore(UnderWayStore, TurnStore, JobStore, SpendStore, SecondOpinionStore, LeaseStore, Protocol):
     """What this stage needs of the store."""
 
 
@@ -117,6 +120,7 @@ class Scorer:
         self._conversations = 0
         self._ledger = self._open_ledger(worker, budget)
         self._outcomes = Outcomes(store, settings, clock=clock, before=self._ledger.keep_up)
+        self._suspects = Suspects(store, worker=worker)
         self._second_opinions = self._ask_second_opinions(worker, second_opinions)
 
     def _open_ledger(self, worker: str, budget: BudgetSettings) -> Ledger:
@@ -223,23 +227,12 @@ class Scorer:
         return handled
 
     async def _compute_batch(self, jobs: Sequence[Job]) -> None:
-        await self._outcomes.finish(await asyncio.to_thread(self._computed_outcomes, jobs))
-
-    def _computed_outcomes(self, jobs: Sequence[Job]) -> list[Outcome]:
-        inputs = read(self._store, self._outcomes, jobs)
-        return [
-            inputs.faults[job] if job in inputs.faults else self._computed_outcome(job, inputs.turns.get(job.turn_id))
-            for job in jobs
-        ]
-
-    def _computed_outcome(self, job: Job, turn: Turn | None) -> Outcome:
-        try:
-            if (expired := self._outcomes.expired(job, turn)) or turn is None:
-                return expired or self._outcomes.unscored(job, Reason.EXPIRED)
-            result = self._metrics[job.rubric_id].read(turn, None)
-        except Exception as error:  # noqa: BLE001 -- the one around a worker's job; it is counted
-            return self._outcomes.fault(job, error)
-        return self._outcomes.judged(job, Answer(result=result, exchange=Exchange()))
+        """Finish the jobs: suspects after all others, one by one."""
+        work = partial(compute, self._store, self._outcomes, self._metrics)
+        await self._outcomes.finish(await work([job for job in jobs if not suspected(job)]))
+        for job in filter(suspected, jobs):
+            done = await self._suspects.alone([job], partial(work, [job]))
+            await self._outcomes.finish(self._outcomes.set_aside([job]) if done is None else done)
 
     async def _ask(self, stop: asyncio.Event, grace: timedelta) -> int:
         """Judge what is due, `concurrency` calls at a time, until nothing is or `stop` is set; return how many.
@@ -326,7 +319,13 @@ class Scorer:
                 if self._ledger.exhausted:
                     await self._outcomes.release(jobs, after=timedelta(0), cause="budget")
                     return
-                answers = await judge.judge([self._metrics[job.rubric_id] for job in jobs], turn)
+                metrics = [self._metrics[job.rubric_id] for job in jobs]
+                if any(map(suspected, jobs)):
+                    messages = await self._suspects.alone(jobs, partial(prompt, metrics[0], turn))
+                    if messages is None:
+                        await unbroken(self._outcomes.finish(self._outcomes.set_aside(jobs)))
+                        return
+                answers = await judge.judge(metrics, turn)
             self._conversations += 1
             done = [self._outcomes.judged(job, answer) for job, answer in zip(jobs, answers, strict=True)]
         except (RateLimited, Paused, Unusable) as error:
@@ -337,6 +336,8 @@ class Scorer:
             reason = Reason.TIMEOUT if isinstance(error, TimedOut) else Reason.UNAVAILABLE
             failures = [self._outcomes.unscored(job, reason, detail=str(error)) for job in jobs]
             await self._outcomes.retry(failures, after=error.retry_after)
+        except StoreUnavailable:
+            raise
         except Exception as error:  # noqa: BLE001 -- the one around a worker's jobs; it is counted
             await self._outcomes.retry([self._outcomes.fault(job, error) for job in jobs], after=None)
         else:

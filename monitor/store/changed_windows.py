@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import BigInteger, Connection, delete, func, literal, select, type_coerce
 
 from monitor.model.spans import EPOCH
+from monitor.store.database import Database
 from monitor.store.statements import insert
 from monitor.store.tables import changed_windows, rollups, turns, window_length
 from monitor.stores import Window
@@ -55,15 +56,22 @@ def changed(connection: Connection, limit: int) -> tuple[Window, ...]:
     )
 
 
-def adopted(connection: Connection, length: timedelta) -> bool:
-    """Return whether rollups are in windows of `length`."""
+def adopt(database: Database, length: timedelta) -> None:
+    """Make `length` the length of all windows: rollups of another length are dropped and all windows marked."""
+    with database.reading("reading the length of windows") as connection:
+        if _adopted(connection, length):
+            return
+    with database.writing("changing the length of windows") as connection:
+        # Another process may have done it meanwhile.
+        if not _adopted(connection, length):
+            _change_length(connection, length)
+
+
+def _adopted(connection: Connection, length: timedelta) -> bool:
     return connection.execute(select(window_length.c.length)).scalars().all() == [length]
 
 
-def adopt(connection: Connection, length: timedelta) -> None:
-    """Make `length` the length of all windows: rollups of another length are dropped and all windows marked."""
-    if adopted(connection, length):
-        return
+def _change_length(connection: Connection, length: timedelta) -> None:
     connection.execute(delete(window_length))
     connection.execute(insert(connection, window_length).values(length=length).on_conflict_do_nothing())
     connection.execute(delete(rollups))

@@ -57,11 +57,7 @@ def open_store(
     if migrate:
         try:
             migration.upgrade(database)
-            with database.reading("reading the length of windows") as connection:
-                adopted = changed_windows.adopted(connection, window)
-            if not adopted:
-                with database.writing("changing the length of windows") as connection:
-                    changed_windows.adopt(connection, window)
+            changed_windows.adopt(database, window)
         except BaseException:
             database.close()
             raise
@@ -89,6 +85,11 @@ class SqlStore:
         """As `UnderWayStore.deaths`."""
         with self._database.reading("looking for what was under way") as connection:
             return under_way_rows.deaths(connection, kind, subjects, worker=worker)
+
+    def end(self, kind: UnderWayKind, subjects: Sequence[str]) -> None:
+        """As `UnderWayStore.end`."""
+        with self._database.writing("noting what has ended") as connection:
+            under_way_rows.end(connection, kind, subjects)
 
     def set_aside(self) -> tuple[str, ...]:
         """As `SpanStore.set_aside`."""
