@@ -60,6 +60,10 @@ class ConfigError(MonitorError):
         return self.several([(f"{where}: {place}" if place else where, problem) for place, problem in self.problems])
 
 
+FAULTS = (Exception, SystemExit)
+"""What code of another distribution may raise without ending us; Ctrl-C and cancellation are not its own."""
+
+
 class PluginFailed(MonitorError):  # noqa: N818 -- what happened, not what is wrong with us
     """Code of another distribution raised, or returned what it must not; nobody knows whether again would help.
 

@@ -13,7 +13,7 @@ from functools import cache
 from types import ModuleType, NoneType, UnionType
 from typing import Literal, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
-from monitor.errors import ConfigError, place
+from monitor.errors import FAULTS, ConfigError, place
 from monitor.model.judgements import Rubric
 from monitor.model.spans import Span
 from monitor.settings.section import Section
@@ -78,6 +78,8 @@ def check_collector(collector: object) -> None:
     _check_call(collector, "__aenter__", (), is_async=True, owner="what build returned")
     _check_call(collector, "__aexit__", ("kind", "error", "traceback"), is_async=True, owner="what build returned")
     _check_call(collector, "health", (), owner="what build returned")
+    if hasattr(collector, "stats"):
+        _check_call(collector, "stats", (), owner="what build returned")
 
 
 def check_channel(channel: object) -> None:
@@ -90,7 +92,7 @@ def check_scorer(scorer: object, name: str) -> None:
     """Accept a `ports.TurnScorer`, or raise what is wrong with it."""
     rubric = getattr(scorer, "rubric", None)
     if not isinstance(rubric, Rubric):
-        raise ConfigError(f"{_found(rubric)}; expected a monitor.model.turns.Rubric", where="rubric")
+        raise ConfigError(f"{_found(rubric)}; expected a monitor.model.judgements.Rubric", where="rubric")
     if problem := wrong_field(rubric):
         raise ConfigError(f"rubric.{problem}")
     if rubric.metric != name:
@@ -190,7 +192,7 @@ def _asked(name: str, call: Callable[..., object]) -> object:
     """Return what a method of a dialect answers about a span without attributes."""
     try:
         answer = call(_PLAIN_SPAN)
-    except Exception as error:  # noqa: BLE001 -- anybody's code
+    except FAULTS as error:  # anybody's code
         raise ConfigError(
             f"raised {place(error)} for a span without attributes; it must not raise", where=f"DIALECT.{name}"
         ) from None

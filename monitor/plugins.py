@@ -17,7 +17,7 @@ from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import cast
 
-from monitor.errors import ConfigError, MonitorError, cause_at_start
+from monitor.errors import FAULTS, ConfigError, MonitorError, cause_at_start
 from monitor.plugin_contract import check_channel, check_collector, check_module, check_scorer
 from monitor.ports import Channel, Clock, Collector, Dialect, Sink, TurnScorer
 from monitor.settings.tree import PluginSection, plugin_config
@@ -159,7 +159,8 @@ def _only(group: str, kind: str, where: str, *, ours: frozenset[str]) -> EntryPo
         known = ", ".join(sorted({*ours, *(entry.name for entry in _entries(group))}))
         raise ConfigError(f"no {word} {kind!r}; known: {known}", where=where)
     if len(owners) > 1:
-        raise ConfigError(f"{word} {kind!r} is brought by {' and by '.join(owners)}; keep one of them", where=where)
+        mend = "rename the entry point" if kind in ours else "keep one of them"
+        raise ConfigError(f"{word} {kind!r} is brought by {' and by '.join(owners)}; {mend}", where=where)
     return entries[0] if entries else None
 
 
@@ -172,7 +173,7 @@ def _imported(entry: EntryPoint) -> object:
     path, _, attribute = (part.strip() for part in entry.value.partition("[")[0].partition(":"))
     try:
         target: object = importlib.import_module(path)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 -- anybody's code
+    except FAULTS as error:  # anybody's code
         raise ConfigError(f"cannot import it: {cause_at_start(error)}") from None
     for name in filter(None, attribute.split(".")):
         if not hasattr(target, name):
@@ -186,7 +187,7 @@ def _built(build: Callable[[], object]) -> object:
         return build()
     except MonitorError:
         raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 -- anybody's code
+    except FAULTS as error:  # anybody's code
         raise ConfigError(f"build raised {cause_at_start(error)}") from None
 
 

@@ -19,7 +19,7 @@ from datetime import timedelta
 from threading import Lock
 from typing import Protocol, TypeVar
 
-from monitor.errors import ConfigError, MonitorError, Permanent, PluginFailed, Retryable, cause_at_start, place
+from monitor.errors import FAULTS, ConfigError, MonitorError, Permanent, PluginFailed, Retryable, cause_at_start, place
 from monitor.extract.convention import Convention
 from monitor.model.spans import Fragment, Role, Span, Step
 from monitor.model.trends import Alert
@@ -79,7 +79,7 @@ def guarded_dialect(dialect: Dialect, failures: PluginFailures) -> Convention:
             try:
                 answer = call(span)
                 problem = problem_of(answer)
-            except Exception as error:  # noqa: BLE001 -- anybody's code
+            except FAULTS as error:  # anybody's code
                 raise failures.failed("dialect", dialect.name, f"{method} raised {place(error)}") from None
             if problem:
                 raise failures.failed("dialect", dialect.name, f"{method} returned a wrong {problem}")
@@ -149,7 +149,7 @@ class GuardedChannel:
                 raise
             # Nobody cancels us: the channel was cancelled by something of its own, and the others go on.
             raise self._failed(f"{method} raised CancelledError") from None
-        except Exception as error:  # noqa: BLE001 -- anybody's code
+        except FAULTS as error:  # anybody's code
             raise self._failed(f"{method} raised {place(error)}") from None
 
     def _failed(self, problem: str) -> PluginFailed:
@@ -210,14 +210,14 @@ async def started(name: str, collector: Collector) -> AsyncIterator[None]:
         await collector.__aenter__()
     except MonitorError:
         raise
-    except Exception as error:  # noqa: BLE001 -- anybody's code
+    except FAULTS as error:  # anybody's code
         raise ConfigError(f"collector {name!r}: cannot start: {cause_at_start(error)}") from None
     try:
         yield
     finally:
         try:
             await collector.__aexit__(None, None, None)
-        except Exception as error:  # noqa: BLE001 -- anybody's code
+        except FAULTS as error:  # anybody's code
             log.error("collector %r did not stop as it should: %s", name, place(error))  # noqa: TRY400 -- as above
 
 
@@ -240,7 +240,7 @@ class GuardedReports:
         """Return its problems; one more when it cannot tell them."""
         try:
             return {str(problem): str(reason) for problem, reason in self.collector.health().items()}
-        except Exception as error:  # noqa: BLE001 -- anybody's code
+        except FAULTS as error:  # anybody's code
             self._failed("health", error)
             return {"health": "the collector failed to say how it is; the log names the place"}
 
@@ -251,10 +251,10 @@ class GuardedReports:
         try:
             stats = self.collector.stats()
             deque(gauges(self.name, stats), maxlen=0)
-        except Exception as error:  # noqa: BLE001 -- anybody's code
+        except FAULTS as error:  # anybody's code
             self._failed("stats", error)
             return None
         return stats
 
-    def _failed(self, method: str, error: Exception) -> None:
+    def _failed(self, method: str, error: BaseException) -> None:
         self.failures.failed("collector", self.name, f"{method} raised {place(error)}")

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import logging
 import time
-import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -14,7 +13,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TypeVar
 
-from monitor.errors import StoreUnavailable
+from monitor.errors import MonitorError, StoreUnavailable, place
 from monitor.judging.dialogue import Answer
 from monitor.model.judgements import Finding, Job, Outcome, Reason, Unscored, Verdict
 from monitor.model.spans import PROCESS_DIED
@@ -51,6 +50,7 @@ class Outcomes:
         self._waiting: list[tuple[Sequence[Outcome], asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
         self._said_expired = False
+        self._said_faults: set[tuple[str, str]] = set()
 
     def counters(self) -> tuple[Gauge, ...]:
         """Return the totals of jobs and of the replies they were finished with, as `score.COUNTERS` names them."""
@@ -205,10 +205,15 @@ class Outcomes:
         return [self.unscored(job, Reason.INTERNAL, detail=PROCESS_DIED) for job in jobs]
 
     def fault(self, job: Job, error: Exception) -> Unscored:
-        """Log a fault of ours without its message, which may quote the turn; return the outcome it becomes."""
-        frame = traceback.extract_tb(error.__traceback__)[-1]
+        """Log a fault, once of its place, and return the outcome it becomes.
+
+        The message of a foreign error may quote the turn; only its type and place are told.
+        """
         name = type(error).__name__
-        logger.error("judging %s of turn %s: %s at %s:%s", job.metric, job.turn_id, name, frame.filename, frame.lineno)
+        fault = str(error) if isinstance(error, MonitorError) else place(error)
+        if (job.metric, fault) not in self._said_faults:
+            self._said_faults.add((job.metric, fault))
+            logger.error("judging %s of turn %s: %s; more of it is only counted", job.metric, job.turn_id, fault)
         self._count("jobs_failed_total", 1, metric=job.metric, reason=name)
         return self.unscored(job, Reason.INTERNAL, detail=name)
 

@@ -42,13 +42,15 @@ def _read(path: Path, environ: Mapping[str, str]) -> dict[str, object]:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise ConfigError(f"cannot read the settings: {why}", where=str(path)) from None
     try:
-        tree = plain_yaml.load(text)
+        tree = plain_yaml.load_with_unique_keys(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         raise ConfigError(f"not YAML: {error.problem}", where=f"{path}{at}") from None
-    except yaml.YAMLError:
-        raise ConfigError("not YAML", where=str(path)) from None
+    except yaml.YAMLError as error:
+        # One of a reader quotes the file.
+        why = "" if isinstance(error, yaml.reader.ReaderError) else f": {error}"
+        raise ConfigError(f"not YAML{why}", where=str(path)) from None
     if tree is None:
         return {}
     if not isinstance(tree, dict):

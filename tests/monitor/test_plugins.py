@@ -152,6 +152,7 @@ def test_kinds_of_another_distribution(install: Install) -> None:
         (("    def read", "    async def read"), "DIALECT.read: found `async def`; expected `def read(span)`"),
         (("def role", "def roles"), "DIALECT.role: missing; expected `def role(span)`"),
         (('"acme.kind" in', 'span.attributes["kind"] in'), "DIALECT.claims: raised KeyError at "),
+        (('"acme.kind" in', "exit() in"), "DIALECT.claims: raised SystemExit at "),
         (('"acme.kind" in span.attributes', "None"), "DIALECT.claims: returned NoneType; expected True or False"),
         (("from monitor.model", "from monitor.nodel"), "cannot import it: ModuleNotFoundError: No module named 'mon"),
         (("DIALECT = Acme()", "1 / 0"), "cannot import it: ZeroDivisionError at "),
@@ -260,5 +261,7 @@ def test_two_distributions_of_one_kind(install: Install) -> None:
 def test_kind_of_ours(install: Install, group: str, kind: str, source: str) -> None:
     """Another distribution never takes the place of a kind that is shipped."""
     install(source, {group: f"{kind} = acme_rag"})
-    with pytest.raises(ConfigError, match=rf"'{kind}' is brought by rag-monitor and by acme-rag; keep one of them"):
+    with pytest.raises(
+        ConfigError, match=rf"'{kind}' is brought by rag-monitor and by acme-rag; rename the entry point"
+    ):
         plugins.load(group, kind, "here")

@@ -257,7 +257,7 @@ BROKEN = {
     "a name of ours": (
         "pyproject.toml",
         ('acme = "acme_rag.dialect"', 'openinference = "acme_rag.dialect"'),
-        r"assemble\.dialects: dialect 'openinference' is brought by rag-monitor and by acme-rag; keep one of them",
+        r"assemble\.dialects: dialect 'openinference' is brought by rag-monitor and by acme-rag; rename the",
     ),
 }
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from monitor import plugins
-from monitor.errors import ConfigError, Rejected
+from monitor.errors import ConfigError, Rejected, place
 from monitor.judging.coded import closeness, overlap, ranking
 from monitor.judging.coded.lex5 import GroundednessProxy
 from monitor.judging.coded.refusal import declines
@@ -61,9 +61,13 @@ class CodeMetric:
         """Return the scorer's finding, or why it has none.
 
         Raises:
-            Rejected: it is neither, or its score is none of the scale: a scorer may be anybody's code.
+            Rejected: it is neither, or its score is none of the scale, or it wants the process to end: a scorer may be
+                anybody's code.
         """
-        outcome: object = self.score(turn)
+        try:
+            outcome: object = self.score(turn)
+        except SystemExit as error:
+            raise Rejected(f"{self.rubric.metric}: raised {place(error)}", reason="rejected") from None
         if isinstance(outcome, Reason):
             return outcome
         low, high = self.rubric.scale_min, self.rubric.scale_max

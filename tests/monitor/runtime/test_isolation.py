@@ -105,6 +105,20 @@ def test_dialect_that_raises(make: Make, caplog: pytest.LogCaptureFixture) -> No
     assert SECRET not in caplog.text
 
 
+def test_dialect_that_wants_the_process_to_end(make: Make) -> None:
+    """SystemExit is a failure of the dialect like any other: it ended the tick, for the traces of all apps."""
+
+    class Ending(Acme):
+        """It ends."""
+
+        def claims(self, span: Span) -> bool:
+            """Want everything to end."""
+            raise SystemExit(len(span.name))
+
+    with pytest.raises(PluginFailed, match=r"claims raised SystemExit at "):
+        guarded_dialect(Ending(), PluginFailures()).claims(make.span(1, {}))
+
+
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [

@@ -46,3 +46,22 @@ def test_nested_too_deeply(tmp_path: Path) -> None:
 def test_aliases_are_read() -> None:
     """A block that is used twice is there twice."""
     assert plain_yaml.load("a: &a {x: 1}\nb: {<<: *a, y: 2}") == {"a": {"x": 1}, "b": {"x": 1, "y": 2}}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "channels: []\nsample: {rate: 0.1}\nchannels: []\n",
+            r":3:1: not YAML: channels is there twice, first on line 1",
+        ),
+        ("sample: {rate: 0.1, rate: 0.9}\n", r":1:21: not YAML: rate is there twice, first on line 1"),
+        (f"sample: {{batch: {'9' * 5000}}}\n", r": not YAML: a value that cannot be read"),
+    ],
+)
+def test_values_that_would_be_lost(tmp_path: Path, text: str, problem: str) -> None:
+    """A key that is there twice is refused where it stands, and so is a number that Python does not read."""
+    path = tmp_path / "rag-monitor.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=problem):
+        load(path, {})

@@ -227,6 +227,6 @@ def test_wrong_score(name: str, message: str) -> None:
 def test_scorer_with_a_name_of_ours(name: str) -> None:
     """A scorer never takes the place of a metric that is shipped, in code or as a prompt."""
     with pytest.raises(
-        ConfigError, match=rf"^metrics\[3\]: metric '{name}' is brought by rag-monitor and by length-scorer; keep one"
+        ConfigError, match=rf"^metrics\[3\]: metric '{name}' is brought by rag-monitor and by length-scorer; rename"
     ):
         coded(name, where="metrics[3]")
