@@ -44,7 +44,7 @@ _POSTGRESQL_REASONS = {
     "55P03": "locked",
 }
 
-_NO_DATABASE = re.compile(r'database ".*" does not exist')
+_NO_DATABASE = re.compile(r'database "[^"]*+" does not exist')
 _REFUSED_LOGIN = (
     "authentication failed",
     "no password supplied",

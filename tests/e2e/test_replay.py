@@ -230,7 +230,8 @@ def test_postgresql_holds_the_same(empty: Command, golden: Path, postgres_url: s
         empty.ok("replay", golden, "--store", url)
         turns = empty.ok("turns", "--store", url, "--format", "jsonl").lines
         trends = empty.ok("trends", "--store", url, "--format", "jsonl").lines
-        (explained,) = empty.ok("explain", turns[-1]["turn_id"], "--store", url, "--format", "jsonl").lines
+        options = ("--store", url, "--format", "jsonl", "--user-ids")
+        (explained,) = empty.ok("explain", turns[-1]["turn_id"], *options).lines
         for turn in (*turns, explained["turn"]):
             del turn["user_id"]
         for outcome in explained["outcomes"]:
