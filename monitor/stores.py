@@ -95,17 +95,17 @@ class Extent:
 
 UnderWayKind: TypeAlias = Literal["trace", "turn", "job"]
 DEATHS = 2
-"""Processes that may die while something is being read before it is set aside."""
+"""Processes that may die while something is being read alone before it is set aside."""
 
 
 class UnderWayStore(Protocol):
     """What is being read; of a trace or turn it is over when what came of it is stored, of a job with `end`."""
 
-    def begin(self, kind: UnderWayKind, subjects: Sequence[str], *, worker: str) -> None:
-        """Write that `worker`, one run of a process, is about to read these."""
+    def begin(self, kind: UnderWayKind, subjects: Sequence[str], *, worker: str, alone: bool) -> None:
+        """Write that `worker`, one run of a process, reads these next, and nothing else if `alone`."""
 
     def deaths(self, kind: UnderWayKind, subjects: Sequence[str], *, worker: str) -> Mapping[str, int]:
-        """Return those of these that other workers began and never finished, and how many did."""
+        """Return those that other workers began and never finished, and how many died while they read it alone."""
 
     def end(self, kind: UnderWayKind, subjects: Sequence[str]) -> None:
         """Write that these are no longer being read."""

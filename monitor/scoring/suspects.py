@@ -64,5 +64,5 @@ class Suspects:
         died = self._store.deaths("job", subjects, worker=self._worker)
         if max(died.values(), default=0) >= DEATHS:
             return False
-        self._store.begin("job", subjects, worker=self._worker)
+        self._store.begin("job", subjects, worker=self._worker, alone=True)
         return True

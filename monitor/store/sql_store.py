@@ -76,10 +76,10 @@ class SqlStore:
         with self._database.writing("storing fragments") as connection:
             return spans.append(connection, fragments)
 
-    def begin(self, kind: UnderWayKind, subjects: Sequence[str], *, worker: str) -> None:
+    def begin(self, kind: UnderWayKind, subjects: Sequence[str], *, worker: str, alone: bool) -> None:
         """As `UnderWayStore.begin`."""
         with self._database.writing("noting what is under way") as connection:
-            under_way_rows.begin(connection, kind, subjects, worker=worker)
+            under_way_rows.begin(connection, kind, subjects, worker=worker, alone=alone)
 
     def deaths(self, kind: UnderWayKind, subjects: Sequence[str], *, worker: str) -> Mapping[str, int]:
         """As `UnderWayStore.deaths`."""

@@ -11,14 +11,16 @@ from monitor.store.tables import under_way
 from monitor.stores import DEATHS, UnderWayKind
 
 
-def begin(connection: Connection, kind: UnderWayKind, subjects: Sequence[str], *, worker: str) -> None:
+def begin(connection: Connection, kind: UnderWayKind, subjects: Sequence[str], *, worker: str, alone: bool) -> None:
     """Write that `worker` begins; see `UnderWayStore.begin`."""
     if not subjects:
         return
     statement = insert(connection, under_way)
     another = under_way.c.worker != statement.excluded.worker
     values = {"deaths": under_way.c.deaths + case((another, 1), else_=0), "worker": statement.excluded.worker}
-    rows = [{"kind": kind, "subject": subject, "worker": worker, "deaths": 0} for subject in sorted(subjects)]
+    # The death of a process that read many says little of each: it makes a suspect and counts no death yet.
+    deaths = 0 if alone else -1
+    rows = [{"kind": kind, "subject": subject, "worker": worker, "deaths": deaths} for subject in sorted(subjects)]
     connection.execute(statement.on_conflict_do_update(index_elements=["kind", "subject"], set_=values), rows)
 
 
@@ -30,11 +32,12 @@ def end(connection: Connection, kind: UnderWayKind, subjects: Sequence[str]) -> 
 
 def deaths(connection: Connection, kind: UnderWayKind, subjects: Sequence[str], *, worker: str) -> Mapping[str, int]:
     """Return during which of these how many processes died; see `UnderWayStore.deaths`."""
-    died = (under_way.c.deaths + case((under_way.c.worker != worker, 1), else_=0)).label("died")
+    another = (under_way.c.worker != worker).label("another")
     counted: dict[str, int] = {}
     for part in batches(subjects):
-        of_these = select(under_way.c.subject, died).where(under_way.c.kind == kind, under_way.c.subject.in_(part))
-        counted.update({row.subject: row.died for row in connection.execute(of_these) if row.died})
+        columns = select(under_way.c.subject, under_way.c.deaths, another)
+        rows = connection.execute(columns.where(under_way.c.kind == kind, under_way.c.subject.in_(part)))
+        counted.update({row.subject: row.deaths + row.another for row in rows if row.another or row.deaths > 0})
     return counted
 
 

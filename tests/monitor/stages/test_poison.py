@@ -61,9 +61,9 @@ def _ended(url: str, worker: str, stage: str, trace_id: str) -> int:
 
 @pytest.mark.long
 def test_deadly_trace(store: SqlStore, url: str) -> None:
-    """Of a trace that two processes died of nothing is read any more; all others are turns after the third start."""
+    """A trace that ended a batch and then two processes alone is read no more; all others are turns."""
     deadly = _fragments(TURNS)[3].trace_id
-    assert [-9, -9, 0] == [_ended(url, f"run {run}", "assemble", deadly) for run in range(3)]
+    assert [-9, -9, -9, 0] == [_ended(url, f"run {run}", "assemble", deadly) for run in range(4)]
     assert TURNS - 1 == len(list(store.turns()))
     assert (deadly,) == store.set_aside()
     (left,) = [trace for trace in store.assembled(since=ASKED_AT, limit=99) if trace.trace_id == deadly]
@@ -72,12 +72,20 @@ def test_deadly_trace(store: SqlStore, url: str) -> None:
 
 
 @pytest.mark.long
+def test_killed_by_others(store: SqlStore, url: str) -> None:
+    """A trace that was being read at one death of a batch and one alone is innocent: it is read by the next process."""
+    trace_id = _fragments(TURNS)[3].trace_id
+    assert [-9, -9, 0] == [_ended(url, f"run {run}", "assemble", trace_id if run < 2 else "none") for run in range(3)]
+    assert (TURNS, ()) == (len(list(store.turns())), store.set_aside())
+
+
+@pytest.mark.long
 def test_more_of_a_deadly_trace(store: SqlStore, url: str) -> None:
     """What arrives later for a trace that was set aside costs no further process."""
     deadly = _fragments(TURNS)[3]
-    assert [-9, -9, 0] == [_ended(url, f"run {run}", "assemble", deadly.trace_id) for run in range(3)]
+    assert [-9, -9, -9, 0] == [_ended(url, f"run {run}", "assemble", deadly.trace_id) for run in range(4)]
     store.append([replace(deadly, digest=b"another")])
-    assert 0 == _ended(url, "run 3", "assemble", deadly.trace_id)
+    assert 0 == _ended(url, "run 4", "assemble", deadly.trace_id)
     assert ((deadly.trace_id,), 0) == (store.set_aside(), store.backlog().fragments)
 
 
@@ -85,7 +93,7 @@ def test_more_of_a_deadly_trace(store: SqlStore, url: str) -> None:
 def test_deadly_trace_is_named_and_read_again(store: SqlStore, url: str) -> None:
     """The doctor names it with the command that has it read again, and then it is read by a process that can."""
     deadly = _fragments(TURNS)[3].trace_id
-    assert [-9, -9, 0] == [_ended(url, f"run {run}", "assemble", deadly) for run in range(3)]
+    assert [-9, -9, -9, 0] == [_ended(url, f"run {run}", "assemble", deadly) for run in range(4)]
     doctor = CliRunner().invoke(commands, ["doctor", "--store", url], catch_exceptions=False)
     assert f"set aside: trace {deadly}, for two processes died while reading it" in doctor.output
     CliRunner().invoke(commands, ["reassemble", "--store", url, "--trace", deadly], catch_exceptions=False)
@@ -98,9 +106,9 @@ def test_deadly_trace_is_named_and_read_again(store: SqlStore, url: str) -> None
 
 @pytest.mark.long
 def test_deadly_turn(store: SqlStore, url: str) -> None:
-    """A turn that two processes died of while it was sampled is unscored; all others are decided about as ever."""
+    """A turn that ended a batch and then two processes alone is unscored; all others are decided about as ever."""
     deadly = _fragments(TURNS)[3].trace_id
-    assert [-9, -9, 0] == [_ended(url, f"run {run}", "sample", deadly) for run in range(3)]
+    assert [-9, -9, -9, 0] == [_ended(url, f"run {run}", "sample", deadly) for run in range(4)]
     assert 0 == store.backlog().turns
     reasons = {
         turn.trace_id: [outcome.reason for outcome in sampling.unscored]
