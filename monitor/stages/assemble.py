@@ -55,8 +55,8 @@ def tick(
 
     A trace that cannot be assembled for a fault of ours loses its turns, counts as unread with reason `internal`, and
     is not tried again before something new arrives for it, or a program with other rules comes by; one whose dialect
-    from another distribution fails likewise, with reason `dialect_failed:<name>`. One that two processes died of, reading
-    it alone, is set aside with reason `process_died` until a person reopens it or other rules come by; no new span does.
+    from another distribution fails likewise, with reason `dialect_failed:<name>`. One that two processes died of,
+    reading it alone, is set aside with reason `process_died` until a person reopens it or other rules come by.
 
     Raises:
         StoreUnavailable: the database cannot be read or written; nothing of the current batch was kept.
