@@ -163,7 +163,7 @@ def _from_mapping(  # noqa: PLR0911 -- one return per shape
     inner = value.get("data") if role_of(value.get("type")) else value.get("message")
     if is_mapping(inner) and ("content" in inner or "role" in inner or "contents" in inner):
         return (_message(role_of(inner.get("role")) or role or default_role, inner),)
-    if value.get("type") in _RESULTS:
+    if str(value.get("type")) in _RESULTS:
         return (ParsedMessage("tool", text_of(_result(value))),)
     content = value.get("content")
     if is_mapping(content) and is_sequence(content.get("parts")):  # Gemini's content, with a role of its own

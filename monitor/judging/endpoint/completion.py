@@ -72,7 +72,7 @@ def _content(content: Json) -> str:
     """Return the text; some servers send it in parts, reasoning among them."""
     if isinstance(content, list):
         parts = [_mapping(part) for part in content]
-        return "".join(_text(part.get("text")) for part in parts if part.get("type", "text") in {"text", "output_text"})
+        return "".join(_text(part.get("text")) for part in parts if part.get("type", "text") in ("text", "output_text"))
     return _text(content)
 
 

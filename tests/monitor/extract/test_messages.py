@@ -270,3 +270,9 @@ def test_what_a_tool_made() -> None:
     assert '[{"content":"A mill.","id":"d"}]' == made.content
     (told,) = messages_of({"role": "tool", "content": [{"text": "A mill."}, {"type": "text", "text": "It turns."}]})
     assert "A mill.\nIt turns." == told.content
+
+
+def test_type_that_is_no_word() -> None:
+    """Where a word is expected anything may stand: it is no type, and the message is read all the same."""
+    (message,) = messages_of([{"type": {"a": [1]}, "role": "user", "content": "Why?"}])
+    assert ("user", "Why?") == (message.role, message.content)

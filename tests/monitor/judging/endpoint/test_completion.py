@@ -43,7 +43,8 @@ def test_missing_fields() -> None:
 
 def test_content_in_parts() -> None:
     """Content in parts is put together."""
-    completion = read(b'{"choices": [{"message": {"content": [{"type": "text", "text": "a"}, {"text": "b"}, 7]}}]}')
+    parts = '{"type": "text", "text": "a"}, {"text": "b"}, 7, {"type": {}, "text": "c"}'
+    completion = read(f'{{"choices": [{{"message": {{"content": [{parts}]}}}}]}}'.encode())
     assert completion is not None
     assert "ab" == completion.text
 
