@@ -229,6 +229,8 @@ def fuzz(decoder: Decoder, bodies: int, rng: random.Random) -> int:
         except Exception:  # noqa: BLE001 -- what is looked for
             return failure(decoder.name, body, traceback.format_exc())
         took = time.thread_time() - at
+        if took > decoder.slow_seconds:  # once more: what runs once, or a collection of garbage, is not the body's
+            took = min(took, seconds_again(decoder, body))
         decoder.slowest = max(decoder.slowest, took)
         if took > decoder.slow_seconds:
             return failure(decoder.name, body, f"took {took:.1f} s")
@@ -239,6 +241,14 @@ def fuzz(decoder: Decoder, bodies: int, rng: random.Random) -> int:
     grown = resident_mib() - resident
     told(decoder.name, bodies, decoder.outcomes, slowest=decoder.slowest, grown=grown, took=time.perf_counter() - began)
     return failure(decoder.name, b"", f"grew by {grown:.0f} MiB") if grown > GROWTH_MIB else 0
+
+
+def seconds_again(decoder: Decoder, body: bytes) -> float:
+    """Return the CPU seconds of reading a body that was read before."""
+    at = time.thread_time()
+    with suppress(Permanent):
+        decoder.read(body)
+    return time.thread_time() - at
 
 
 def told(name: str, bodies: int, outcomes: Mapping[str, int], *, slowest: float, grown: float, took: float) -> None:

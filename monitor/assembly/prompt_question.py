@@ -205,7 +205,7 @@ def _tagged(whole: str, patterns: PromptPatterns) -> str | None:
         start = whole.rfind(f"<{tag}>", 0, end) if end > 0 else -1
         if start >= 0:
             return whole[start + len(tag) + 2 : end].strip() or None
-    fields = [match[1] for pattern in patterns.question_fields for match in pattern.finditer(whole)]
+    fields = [match[1].strip() for pattern in patterns.question_fields for match in pattern.finditer(whole)]
     return _up_to_next_section(fields[-1], patterns) or None if fields else None
 
 

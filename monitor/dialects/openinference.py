@@ -78,9 +78,8 @@ _QUESTIONS = ("question", "query", "query_str", "user_input", "user_query", "inp
 _CREWAI_TASK = re.compile(
     r"\A\s*+Current Task:\s*+(.{1,20000}?)\n{1,2}This is the expect(?:ed)? criteria for", re.DOTALL
 )
-_DSPY_QUESTION = re.compile(
-    r"\[\[ ## (?:question|query|user_query|input) ## \]\]\s*(.*?)\s*(?=\n\[\[ ## |\Z)", re.DOTALL
-)
+# Possessive, and its blanks are left to the reader: looking for the end behind each of them was quadratic.
+_DSPY_QUESTION = re.compile(r"\[\[ ## (?:question|query|user_query|input) ## \]\]((?:[^\n]|\n(?!\[\[ ## ))*+)")
 
 
 def claims(span: Span) -> bool:

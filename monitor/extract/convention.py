@@ -115,7 +115,7 @@ class PromptWording:
     tasks: tuple[re.Pattern[str], ...] = ()
     """A message that sets an agent a task; group 1 is the task, to which an app may add the question."""
     question_fields: tuple[re.Pattern[str], ...] = ()
-    """A field with the question, group 1; of several in a message the last counts."""
+    """A field with the question, group 1, blanks around it aside; of several in a message the last counts."""
     field_marks: tuple[str, ...] = ()
     """What every such field begins with."""
     instructions: tuple[str, ...] = ()

@@ -205,6 +205,7 @@ def test_hostile_prompts_take_no_time() -> None:
         text = piece * (1_000_000 // len(piece))
         question(text, PATTERNS)
         quoted_documents([Message(role="user", content=text)], PATTERNS)
+    assert "b" == question("[[ ## question ## ]]\n" + " " * 1_000_000 + "b", PATTERNS).text
 
 
 @pytest.mark.parametrize(
