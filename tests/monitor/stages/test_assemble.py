@@ -160,6 +160,25 @@ def test_reopened_traces_are_read_again(feed: Feed, make: Make) -> None:
     assert ["Who?"] == [turn.query for turn in feed.store.unsampled(9)]
 
 
+class Stumbling:
+    """A dialect that raises what a span holds, over spans of one name."""
+
+    name = "faulty"
+    priority = 0
+
+    def claims(self, span: Span) -> bool:
+        """The poisonous ones."""
+        return span.name == "poison"
+
+    def role(self, span: Span) -> Role:
+        """A fault that quotes the span."""
+        raise KeyError(span.attributes["secret"])
+
+    def read(self, span: Span) -> Step:
+        """A step, which nobody gets to see."""
+        return Step(span=span, role=Role.LLM, dialect=self.name)
+
+
 def test_more_traces_than_one_batch(feed: Feed, make: Make) -> None:
     """A tick works off all that is due, in transactions of the batch size."""
     feed.deliver(*(of_trace(make.chain(1, "Why?", "So."), n) for n in range(1, 8)))
@@ -170,20 +189,7 @@ def test_a_trace_that_cannot_be_assembled(
     feed: Feed, make: Make, dialects: tuple[Dialect, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A fault of ours costs one trace: the others go on, it is logged without its text, and not tried for ever."""
-
-    class Faulty:
-        name = "faulty"
-        priority = 0
-
-        def claims(self, span: Span) -> bool:
-            return span.name == "poison"
-
-        def role(self, span: Span) -> None:
-            raise KeyError(span.attributes["secret"])
-
-        read = role
-
-    feed.dialects = (*dialects, Faulty())
+    feed.dialects = (*dialects, Stumbling())
     feed.deliver(of_trace(make.chain(1, "Why?", "So."), 1))
     feed.deliver(of_trace(make.span(1, {"secret": "my password"}, name="poison"), 2))
     with caplog.at_level(logging.ERROR):
@@ -197,22 +203,8 @@ def test_a_dialect_of_another_distribution_that_fails(
     feed: Feed, make: Make, dialects: tuple[Dialect, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     """It costs its own traces, whose reason names it, and is counted; the others go on, and the log quotes nothing."""
-
-    class Faulty:
-        name = "faulty"
-        priority = 0
-
-        def claims(self, span: Span) -> bool:
-            return span.name == "poison"
-
-        def role(self, span: Span) -> Role:
-            raise KeyError(span.attributes["secret"])
-
-        def read(self, span: Span) -> Step:
-            return Step(span=span, role=Role.LLM, dialect=self.name)
-
     failures = PluginFailures()
-    feed.dialects = (*dialects, guarded_dialect(Faulty(), failures))
+    feed.dialects = (*dialects, guarded_dialect(Stumbling(), failures))
     feed.deliver(of_trace(make.chain(1, "Why?", "So."), 1))
     for number in (2, 3):
         feed.deliver(of_trace(make.span(1, {"secret": "my password"}, name="poison"), number))
