@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from monitor.errors import Permanent, Retryable, StoreUnavailable
 from monitor.payloads.otlp.wire import framed, scalar
 
 _RETRY_INFO = b"type.googleapis.com/google.rpc.RetryInfo"
@@ -17,6 +18,13 @@ def export_response(rejected: int, message: str) -> bytes:
     if not rejected:
         return b""
     return framed(1, scalar(1, rejected) + framed(2, message.encode()))
+
+
+def told(error: Permanent | Retryable) -> str:
+    """Return what a sender may know of the error: of the store, why it cannot be written, but not where it is."""
+    if isinstance(error, StoreUnavailable):
+        return f"nothing was kept: {StoreUnavailable.MEANINGS.get(error.reason, error.reason)}"
+    return str(error)
 
 
 def status(code: int, message: str, *, retry_after: timedelta | None = None) -> bytes:

@@ -20,7 +20,7 @@ from pydantic import Field
 from collectors._otlp_receiver.admission import Admission
 from collectors._otlp_receiver.authentication import Access, Auth
 from collectors._otlp_receiver.reception import Reception, ReceptionStats, rejection_message
-from collectors._otlp_receiver.responses import export_response, status
+from collectors._otlp_receiver.responses import export_response, status, told
 from collectors._otlp_receiver.tls import Certificates, Pems, Tls
 from monitor.errors import ConfigError, MalformedPayload, Overloaded, Permanent, Retryable
 from monitor.http_server import UNIX_SOCKET_MODE, clear_unix_socket
@@ -235,6 +235,6 @@ async def _abort(call: Call, code: grpc.StatusCode, error: Permanent | Retryable
     UNAVAILABLE and not RESOURCE_EXHAUSTED, which exporters may only retry when they find and read `RetryInfo`.
     """
     wait = max(error.retry_after or _SHORTEST_RETRY, _SHORTEST_RETRY) if isinstance(error, Retryable) else None
-    details = status(code.value[0], str(error), retry_after=wait)
+    details = status(code.value[0], told(error), retry_after=wait)
     call.set_trailing_metadata((("grpc-status-details-bin", details),))
-    await call.abort(code, str(error))
+    await call.abort(code, told(error))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 import orjson
 
 from collectors._otlp_receiver.authentication import CHALLENGE
-from collectors._otlp_receiver.responses import export_response, status
-from monitor.errors import MonitorError, Permanent, Retryable
+from collectors._otlp_receiver.responses import export_response, status, told
+from monitor.errors import Permanent, Retryable
 from monitor.payloads.compression import CODINGS
 from monitor.payloads.otlp.fragments import Encoding
 
@@ -94,7 +94,7 @@ def failed(error: Permanent | Retryable, encoding: Encoding, *, hang_up: bool = 
 
 
 def _status(
-    error: MonitorError,
+    error: Permanent | Retryable,
     http: int,
     code: int,
     *,
@@ -103,7 +103,7 @@ def _status(
     retry_after: timedelta | None = None,
 ) -> Reply:
     if encoding == "protobuf":
-        body = status(code, str(error), retry_after=retry_after)
+        body = status(code, told(error), retry_after=retry_after)
     else:
-        body = orjson.dumps({"code": code, "message": str(error)})
+        body = orjson.dumps({"code": code, "message": told(error)})
     return Reply(status=http, encoding=encoding, body=body, headers=headers)

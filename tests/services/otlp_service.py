@@ -89,6 +89,8 @@ class Switch:
         self._store = store
         self.due, self.fragments = store.due, store.fragments
         self.reason = ""
+        self.place = "/srv/monitor/private.db of db.internal:5432/prod"
+        """Where it keeps things, says its error, as the store's own do."""
         self.gate = threading.Event()
         """Cleared, writes wait."""
         self.gate.set()
@@ -97,7 +99,7 @@ class Switch:
         """Store, or refuse with `reason`."""
         self.gate.wait(30)
         if self.reason:
-            raise StoreUnavailable("storing fragments", reason=self.reason)
+            raise StoreUnavailable(f"storing fragments in {self.place}", reason=self.reason)
         return self._store.append(fragments)
 
 

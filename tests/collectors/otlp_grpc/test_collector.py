@@ -153,6 +153,20 @@ def test_store_that_refuses(serve: Serve, call: Call, switch: Switch, make_reque
     assert 3 == len(running.spans())
 
 
+def test_senders_are_not_told_where_the_store_is(
+    serve: Serve, call: Call, switch: Switch, make_request: MakeRequest, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A refusal gives the reason in words, in details and status; where the database is, the log says alone."""
+    running = serve(through=switch)
+    switch.reason = "unreachable"
+    with pytest.raises(grpc.RpcError) as caught:
+        call(running, make_request(1).SerializeToString())
+    for message in (caught.value.details(), _status(caught.value).message):
+        assert "the database does not answer" in message
+        assert not [part for part in switch.place.split(" of ") if part in message]
+    assert switch.place in caplog.text
+
+
 def test_full_buffer(serve: Serve, call: Call, switch: Switch, make_request: MakeRequest) -> None:
     """While too much waits to be written: UNAVAILABLE with RetryInfo; what waited is kept."""
     running = serve(through=switch, intake={"max_pending": 1})

@@ -276,6 +276,20 @@ def test_store_that_refuses(serve: Serve, switch: Switch, turn_json: bytes) -> N
     assert 3 == len(running.spans())
 
 
+@pytest.mark.parametrize("content_type", [JSON, PROTOBUF])
+def test_senders_are_not_told_where_the_store_is(
+    serve: Serve, switch: Switch, turn_json: bytes, turn_pb: bytes, content_type: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A refusal gives the reason in words; where the database is, the log says alone."""
+    running = serve(through=switch)
+    switch.reason = "unreachable"
+    refused = running.post(turn_json if content_type == JSON else turn_pb, content_type=content_type)
+    assert 503 == refused.status
+    assert b"the database does not answer" in refused.body
+    assert not [part for part in switch.place.split(" of ") if part.encode() in refused.body]
+    assert switch.place in caplog.text
+
+
 def _start_of_request(running: Running, *, length: int) -> socket.socket:
     connection = socket.create_connection(running.http.address, timeout=10)
     head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: {PROTOBUF}\r\nContent-Length: {length}\r\n\r\n"
