@@ -85,7 +85,13 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
             vitals.watch_channels(tuple(channels), settings.alert)
             if publisher is not None:
                 vitals.watch_publisher(publisher)
-        pages = HealthPages(problems=vitals.problems, metrics=telemetry.render, metrics_type=telemetry.content_type)
+        listening = asyncio.Event()
+        pages = HealthPages(
+            listening=listening.is_set,
+            problems=vitals.problems,
+            metrics=telemetry.render,
+            metrics_type=telemetry.content_type,
+        )
         web = await stack.enter_async_context(
             Server(pages, host=settings.web.host, port=settings.web.port, where="web")
         )
@@ -104,6 +110,8 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
                 await stack.enter_async_context(started(name, collector))
                 vitals.watch_collector(name, GuardedReports(collector, name, parts.failures))
         log.info("started: roles %s", ", ".join(sorted(roles)))
+        listening.set()
+        stack.callback(listening.clear)
         yield Running(parts=parts, collectors=collectors, web=web.address)
         log.info("stopping")
 

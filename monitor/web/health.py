@@ -1,4 +1,4 @@
-"""`/healthz` (the process lives), `/readyz` (it can do its work, else why not) and `/metrics` (Prometheus)."""
+"""`/healthz` (the process serves), `/readyz` (it can do its work, else why not) and `/metrics` (Prometheus)."""
 
 from __future__ import annotations
 
@@ -11,20 +11,28 @@ if TYPE_CHECKING:
     from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
 
 _TEXT = "text/plain; charset=utf-8"
+_NOT_LISTENING = "the collectors do not listen: the process is starting or stopping"
 
 
 class HealthPages:
     """An ASGI application.
 
     Args:
+        listening: whether everything runs, collectors too; while it does not, no page says that all is well.
         problems: what keeps the monitor from its work now, part -> short reason free of user text; empty when ready.
         metrics: renders the metrics page.
         metrics_type: its content type.
     """
 
     def __init__(
-        self, *, problems: Callable[[], Mapping[str, str]], metrics: Callable[[], bytes], metrics_type: str
+        self,
+        *,
+        listening: Callable[[], bool],
+        problems: Callable[[], Mapping[str, str]],
+        metrics: Callable[[], bytes],
+        metrics_type: str,
     ) -> None:
+        self._listening = listening
         self._problems = problems
         self._metrics = metrics
         self._metrics_type = metrics_type
@@ -43,9 +51,11 @@ class HealthPages:
         if method not in {"GET", "HEAD"}:
             return 405, _TEXT, b"only GET and HEAD are allowed\n"
         if path == "/healthz":
-            return 200, _TEXT, b"ok\n"
+            return (200, _TEXT, b"ok\n") if self._listening() else (503, _TEXT, _NOT_LISTENING.encode() + b"\n")
         if path == "/readyz":
             problems = dict(self._problems())
+            if not self._listening():
+                problems["collectors"] = _NOT_LISTENING
             body = orjson.dumps({"ready": not problems, "problems": problems}, option=orjson.OPT_APPEND_NEWLINE)
             return (503 if problems else 200), "application/json", body
         if path == "/metrics":

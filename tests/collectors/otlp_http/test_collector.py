@@ -11,6 +11,7 @@ import sys
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 JSON = "application/json"
 PROTOBUF = "application/x-protobuf"
+GOLDEN = Path(__file__).parents[2] / "golden" / "otlp"
 
 
 def test_protobuf(running: Running, make_request: MakeRequest) -> None:
@@ -276,14 +278,18 @@ def test_store_that_refuses(serve: Serve, switch: Switch, turn_json: bytes) -> N
     assert 3 == len(running.spans())
 
 
-@pytest.mark.parametrize("content_type", [JSON, PROTOBUF])
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [(JSON, (GOLDEN / "turn.json").read_bytes()), (PROTOBUF, (GOLDEN / "turn.pb").read_bytes())],
+    ids=["json", "protobuf"],
+)
 def test_senders_are_not_told_where_the_store_is(
-    serve: Serve, switch: Switch, turn_json: bytes, turn_pb: bytes, content_type: str, caplog: pytest.LogCaptureFixture
+    serve: Serve, switch: Switch, content_type: str, body: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A refusal gives the reason in words; where the database is, the log says alone."""
     running = serve(through=switch)
     switch.reason = "unreachable"
-    refused = running.post(turn_json if content_type == JSON else turn_pb, content_type=content_type)
+    refused = running.post(body, content_type=content_type)
     assert 503 == refused.status
     assert b"the database does not answer" in refused.body
     assert not [part for part in switch.place.split(" of ") if part.encode() in refused.body]

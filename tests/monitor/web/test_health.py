@@ -24,7 +24,12 @@ async def test_pages() -> None:
     telemetry = Telemetry("test")
     telemetry.watch("jobs", lambda: [Gauge(name="jobs", value=3)], description="Jobs waiting")
     problems: dict[str, str] = {}
-    pages = HealthPages(problems=lambda: problems, metrics=telemetry.render, metrics_type=telemetry.content_type)
+    pages = HealthPages(
+        listening=lambda: True,
+        problems=lambda: problems,
+        metrics=telemetry.render,
+        metrics_type=telemetry.content_type,
+    )
     async with Server(pages, host="127.0.0.1", port=0, where="web") as server:
         assert (await asyncio.to_thread(get, server.address, "/healthz"))[0] == 200
         assert (await asyncio.to_thread(get, server.address, "/readyz"))[0] == 200
@@ -41,7 +46,7 @@ async def test_pages() -> None:
 
 async def test_replies_do_not_wait() -> None:
     """A reply of two packets is not held back for the client's delayed acknowledgement, on a loop of the stdlib too."""
-    pages = HealthPages(problems=dict, metrics=bytes, metrics_type="text/plain")
+    pages = HealthPages(listening=lambda: True, problems=dict, metrics=bytes, metrics_type="text/plain")
     async with Server(pages, host="127.0.0.1", port=0, where="web") as server:
         reader, writer = await asyncio.open_connection(*server.address)
         took = []
@@ -58,7 +63,7 @@ async def test_replies_do_not_wait() -> None:
 
 async def test_taken_port_is_a_config_error() -> None:
     """A port in use is told with its key path instead of ending the process."""
-    pages = HealthPages(problems=dict, metrics=bytes, metrics_type="text/plain")
+    pages = HealthPages(listening=lambda: True, problems=dict, metrics=bytes, metrics_type="text/plain")
     async with Server(pages, host="127.0.0.1", port=0, where="web") as server:
         again = Server(pages, host="127.0.0.1", port=server.address[1], where="web")
         with pytest.raises(ConfigError, match=r"^web: cannot listen on 127\.0\.0\.1:\d+: "):
