@@ -12,20 +12,23 @@ from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol, Self
+from urllib.parse import unquote
 
 import grpc  # type: ignore[import-untyped]  # its types are a distribution of their own
 import grpc.aio  # type: ignore[import-untyped]
 from pydantic import Field
 
 from collectors._otlp_receiver.admission import Admission
-from collectors._otlp_receiver.authentication import Access, Auth
 from collectors._otlp_receiver.reception import Reception, ReceptionStats, rejection_message
 from collectors._otlp_receiver.responses import export_response, status, told
-from collectors._otlp_receiver.tls import Certificates, Pems, Tls
+from monitor.access.credentials import Access
+from monitor.access.refusals import Refusals, peer_name
+from monitor.access.tls import Certificates, Pems
 from monitor.errors import ConfigError, MalformedPayload, Overloaded, Permanent, Retryable
 from monitor.http_server import UNIX_SOCKET_MODE, clear_unix_socket
 from monitor.payloads.otlp.fragments import OtlpSignal
 from monitor.ports import Clock, Sink
+from monitor.settings.listener import Auth, Tls
 from monitor.settings.section import Duration, Section
 
 _MEBIBYTE = 1024 * 1024
@@ -55,6 +58,9 @@ class Call(Protocol):
 
     def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
         """Return what was sent ahead of the messages."""
+
+    def peer(self) -> str:
+        """Return where it comes from: `ipv4:`, `ipv6:` or `unix:` and an address."""
 
     async def read(self) -> object:
         """Return the next message, or `grpc.aio.EOF`."""
@@ -99,7 +105,8 @@ class OtlpGrpc:
         self._config = config
         self._reception = Reception(sink, clock, max_body=config.max_body)
         self._admission = Admission(config.max_in_flight)
-        self._access = Access(config.auth, "otlp_grpc")
+        self._refusals = Refusals("otlp_grpc", clock)
+        self._access = Access(config.auth, "otlp_grpc", self._refusals)
         self._certificates = Certificates(config.tls, "otlp_grpc") if config.tls else None
         self._server: grpc.aio.Server | None = None
         self._port = 0
@@ -174,7 +181,7 @@ class OtlpGrpc:
     async def _export(self, signal: OtlpSignal | Literal["metrics"], _: object, call: Call) -> bytes:
         try:
             with self._reception.counting():
-                self._access.admit(_authorization(call))
+                self._access.admit(_authorization(call), _peer(call))
                 return await self._answer(signal, call)
         except Permanent as error:
             await _abort(call, _CODES.get(error.reason, grpc.StatusCode.INVALID_ARGUMENT), error)
@@ -213,6 +220,13 @@ def _authorization(call: Call) -> bytes:
     return b""
 
 
+def _peer(call: Call) -> str:
+    """Return the address that a call comes from, without its port."""
+    kind, _, address = call.peer().partition(":")
+    host = unquote(address.rpartition(":")[0]).strip("[]")
+    return peer_name(host if kind in {"ipv4", "ipv6"} else None)
+
+
 def _credentials(certificates: Certificates) -> grpc.ServerCredentials:
     """Return credentials whose every handshake uses the files of that moment."""
 
@@ -220,12 +234,18 @@ def _credentials(certificates: Certificates) -> grpc.ServerCredentials:
         pair = (pems.key, pems.certificate)
         return grpc.ssl_server_certificate_configuration((pair,), root_certificates=pems.client_ca)
 
-    def renewed() -> grpc.ServerCertificateConfiguration | None:
-        return configuration(certificates.pems) if certificates.renew() else None
+    used = certificates.pems()
 
-    pems = certificates.pems
+    def renewed() -> grpc.ServerCertificateConfiguration | None:
+        nonlocal used
+        pems = certificates.pems()
+        if pems is used:
+            return None
+        used = pems
+        return configuration(pems)
+
     return grpc.dynamic_ssl_server_credentials(
-        configuration(pems), renewed, require_client_authentication=pems.client_ca is not None
+        configuration(used), renewed, require_client_authentication=used.client_ca is not None
     )
 
 

@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from pydantic import Field
 
 from collectors._otlp_receiver.admission import Admission
-from collectors._otlp_receiver.authentication import Access, Auth
 from collectors._otlp_receiver.reception import Reception, ReceptionStats, rejection_message
-from collectors._otlp_receiver.tls import Certificates, Tls
 from collectors.otlp_http.cors import Origins
 from collectors.otlp_http.reply import Reply, accepted, failed, no_content
 from collectors.otlp_http.request import body_of, drain, encoding_of, head_of
+from monitor.access.credentials import Access
+from monitor.access.refusals import Refusals, peer_name
+from monitor.access.tls import Certificates
 from monitor.errors import Overloaded, Permanent, Retryable
 from monitor.http_server import Server
 from monitor.ports import Clock, Sink
+from monitor.settings.listener import Auth, Tls
 from monitor.settings.section import Duration, Section
 
 if TYPE_CHECKING:
@@ -75,7 +77,8 @@ class OtlpHttp:
         self._config = config
         self._reception = Reception(sink, clock, max_body=config.max_body)
         self._admission = Admission(config.max_in_flight)
-        self._access = Access(config.auth, "otlp_http")
+        self._refusals = Refusals("otlp_http", clock)
+        self._access = Access(config.auth, "otlp_http", self._refusals)
         self._origins = Origins(config.cors_origins)
         self._server = Server(
             self,
@@ -136,7 +139,7 @@ class OtlpHttp:
     async def _answer(self, scope: HTTPScope, fields: Mapping[bytes, bytes], receive: ASGIReceiveCallable) -> Reply:
         config = self._config
         with self._reception.counting():
-            self._access.admit(fields.get(b"authorization", b""))
+            self._access.admit(fields.get(b"authorization", b""), peer_name(scope["client"] and scope["client"][0]))
             head = head_of(scope["method"], scope["path"], fields, max_body=config.max_body)
             if head.signal == "metrics":
                 await self._arrived(drain(receive))

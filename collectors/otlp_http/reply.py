@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 import orjson
 
-from collectors._otlp_receiver.authentication import CHALLENGE
 from collectors._otlp_receiver.responses import export_response, status, told
+from monitor.access.credentials import CHALLENGE
 from monitor.errors import Permanent, Retryable
 from monitor.payloads.compression import CODINGS
 from monitor.payloads.otlp.fragments import Encoding

@@ -144,7 +144,7 @@ def test_renewed_certificate(
 
     Path(tls["key_file"]).write_text("nonsense")
     assert after == [serial(running.http.address), serial(running.grpc.address)]
-    assert 2 == caplog.text.count("the previous files stay in use")
+    assert 2 == caplog.text.count("what was read before stays in use")
     trusting = ssl.create_default_context(cafile=str(authority.ca_file))
     assert 200 == export(running.http.address, turn_pb, tls=trusting).status
 
@@ -225,6 +225,59 @@ def test_credentials_over_grpc(serve: Serve, auth: dict[str, object], turn_pb: b
     assert [] == running.spans()
     for right in GOOD:
         assert b"" == call(target(running), turn_pb, authorization=right), right
+
+
+def test_renewed_credentials(serve: Serve, tmp_path: Path, turn_pb: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """A withdrawn token or user is refused at the next request of an open connection, and a new one let in."""
+    tokens, users = tmp_path / "tokens", tmp_path / "users"
+    tokens.write_text("old-token\n")
+    users.write_text("zoe:old-password\n")
+    auth = {"tokens_file": str(tokens), "users_file": str(users)}
+    running = serve(http={"auth": auth}, grpc={"auth": auth})
+    old, new = ("Bearer old-token", basic("zoe:old-password")), ("Bearer new-token", basic("zoe:new-password"))
+    options = (("grpc.use_local_subchannel_pool", 1),)
+    with (
+        closing(http.client.HTTPConnection(*running.http.address, timeout=10)) as connection,
+        grpc.insecure_channel(target(running), options=options) as channel,
+    ):
+
+        def statuses(authorization: str) -> tuple[int, grpc.StatusCode]:
+            connection.request(
+                "POST", "/v1/traces", turn_pb, {"Content-Type": PROTOBUF, "Authorization": authorization}
+            )
+            reply = connection.getresponse()
+            reply.read()
+            try:
+                channel.unary_unary(EXPORT)(turn_pb, timeout=10, metadata=(("authorization", authorization),))
+            except grpc.RpcError as error:
+                return reply.status, error.code()
+            return reply.status, grpc.StatusCode.OK
+
+        good, bad = (200, grpc.StatusCode.OK), (401, grpc.StatusCode.UNAUTHENTICATED)
+        assert [good, good, bad, bad] == [statuses(authorization) for authorization in (*old, *new)]
+        socket_before = connection.sock
+        tokens.write_text("new-token\n")
+        users.write_text("zoe:new-password\n")
+        assert [bad, bad, good, good] == [statuses(authorization) for authorization in (*old, *new)]
+        users.write_text("hidden\n")
+        tokens.write_text("old-token\n")
+        assert [good, bad, bad, good] == [statuses(authorization) for authorization in (*old, *new)]
+        assert socket_before is connection.sock
+    assert "otlp_http.auth.users_file: entry 1 is not `name:password`; what was read before stays in use" in caplog.text
+    assert "hidden" not in caplog.text
+
+
+def test_refused_credentials_are_told(serve: Serve, turn_pb: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """On both transports the log names the peer that was refused, once however often it tries, without what it sent."""
+    auth = {"tokens": ["s3cret"]}
+    running = serve(http={"auth": auth}, grpc={"auth": auth})
+    for _ in range(20):
+        assert 401 == running.post(turn_pb, headers={"Authorization": "Bearer wr0ng"}).status
+        with pytest.raises(grpc.RpcError):
+            call(target(running), turn_pb, authorization="Bearer wr0ng")
+    why = "refused 127.0.0.1: no valid credentials in the Authorization field"
+    assert [f"otlp_http: {why}", f"otlp_grpc: {why}"] == [r.getMessage() for r in caplog.records if "refused" in r.msg]
+    assert "wr0ng" not in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,47 @@
+"""Sections of listeners: where one listens, over TLS or not, and who may come in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import Field, SecretStr, model_validator
+
+from monitor.settings.section import Section
+
+
+class Tls(Section):
+    """Encryption of what is received. The files are read again when they change."""
+
+    cert_file: Path
+    """PEM file of our certificate, with its chain."""
+    key_file: Path
+    """PEM file of its key, without a password."""
+    client_ca_file: Path | None = None
+    """PEM file of authorities; only clients with a certificate from one of them may connect (mTLS). Null: anybody."""
+
+
+class Auth(Section):
+    """A request must carry one of the tokens, or the name and password of one of the users.
+
+    The files are read again when they change.
+    """
+
+    tokens: tuple[SecretStr, ...] = ()
+    """Bearer tokens; several, so that senders can change to a new one before the old one goes."""
+    tokens_file: Path | None = None
+    """File of further bearer tokens, one a line."""
+    users: Mapping[str, SecretStr] = Field(default_factory=dict)
+    """Passwords by name, for HTTP Basic authentication."""
+    users_file: Path | None = None
+    """File of further users, `name:password`, one a line."""
+
+    @model_validator(mode="after")
+    def _lets_somebody_in(self) -> Auth:
+        if not (self.tokens or self.tokens_file or self.users or self.users_file):
+            raise ValueError("names nobody; give tokens, tokens_file, users or users_file, or leave auth out")
+        if any(not secret.get_secret_value() for secret in (*self.tokens, *self.users.values())):
+            raise ValueError("a token or password is empty")
+        if any(not name or ":" in name for name in self.users):
+            raise ValueError("a user's name is empty or holds a colon")
+        return self
