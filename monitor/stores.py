@@ -7,7 +7,6 @@ cannot serve them, and then have changed nothing. Every write may be repeated: t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, Protocol, TypeAlias
 
@@ -24,74 +23,9 @@ from monitor.model.judgements import (
     Verdict,
 )
 from monitor.model.spans import Assembly, Fragment, StoredFragment
+from monitor.model.stored import Assembled, Backlog, Extent, ReceivedTrace, TraceSize, Window
 from monitor.model.trends import Alert, AlertState, Baseline, Notification, Rollup, Series, Undelivered
 from monitor.model.turns import Turn
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """A window whose numbers changed since it was last rolled up; `mark` tells a later change from this one."""
-
-    app: str
-    environment: str
-    start: datetime
-    mark: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backlog:
-    """How much waits between the stages."""
-
-    fragments: int
-    """Stored and not yet assembled."""
-    turns: int
-    """Assembled and not yet sampled."""
-    jobs: int
-    windows: int
-    oldest_fragment_at: datetime | None
-    oldest_job_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceSize:
-    """How much of a trace is stored."""
-
-    through: int
-    """Its highest position."""
-    records: int
-    """Spans and log records."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReceivedTrace:
-    """A trace of which fragments are stored."""
-
-    trace_id: str
-    apps: frozenset[str]
-    """Of its turns; empty when it has none."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assembled:
-    """What became of a trace when it was last assembled."""
-
-    trace_id: str
-    assembled_at: datetime
-    turns: int
-    unread: Mapping[str, int]
-    """Spans and log records that belong to no turn, by reason."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extent:
-    """When a stored turn began and ended, and whether it is a single model call; of those also what was answered."""
-
-    trace_id: str
-    started_at: datetime
-    ended_at: datetime
-    single_call: bool
-    response: str | None
-
 
 UnderWayKind: TypeAlias = Literal["trace", "turn", "job"]
 DEATHS = 2
@@ -364,10 +298,16 @@ class AlertStore(Protocol):
 
 
 class LeaseStore(Protocol):
-    """Keeps several schedulers from doing the same work; an optimisation, never a correctness condition."""
+    """Keeps several processes from doing the same work; an optimisation, never a correctness condition."""
 
-    def take_lease(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
-        """Take or extend the lease; return whether `holder` has it now."""
+    def take_lease(self, name: str, holder: str, *, ttl: timedelta) -> bool:
+        """Take or extend the lease by the database's clock; return whether `holder` has it now."""
+
+    def give_lease_back(self, name: str, holder: str) -> None:
+        """End the lease now, unless somebody else has it."""
+
+    def lease_left(self, name: str) -> timedelta | None:
+        """Return how long the lease lasts yet, negative when it is over; None when nobody ever took it."""
 
 
 class Store(
@@ -383,6 +323,9 @@ class Store(
     Protocol,
 ):
     """One database."""
+
+    def now(self) -> datetime:
+        """Return what time it is by the clock that all processes of this database share."""
 
     def key(self, name: str) -> bytes:
         """Return 32 random bytes that belong to this store for good, made when they are first asked for."""

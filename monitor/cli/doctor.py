@@ -24,12 +24,13 @@ from monitor.extract.attributes import text
 from monitor.extract.convention import Convention
 from monitor.extract.printed import is_name_only
 from monitor.model.spans import Span, instant
+from monitor.model.stored import Assembled
 from monitor.payloads.otlp.fragments import decode_otlp
 from monitor.ports import Dialect
 from monitor.runtime.build import load_dialects
 from monitor.runtime.isolation import PluginFailures
 from monitor.store.columns import label
-from monitor.stores import Assembled, SpanStore, TurnStore
+from monitor.stores import SpanStore, TurnStore
 
 _TRACES_A_READ = 50
 _BESIDE = frozenset(("transport", "generic"))

@@ -10,12 +10,12 @@ import click
 
 from monitor.cli.options import CONFIG, STORE, examples, moment, open_store_of, settings_of
 from monitor.model.spans import StoredFragment
+from monitor.model.stored import ReceivedTrace
 from monitor.payloads.otlp.fragments import decode_otlp
 from monitor.payloads.turn_records.fragments import decode_turns
 from monitor.runtime.app import utc_now
 from monitor.stages import assemble
 from monitor.store.sql_store import SqlStore
-from monitor.stores import ReceivedTrace
 
 _PAGE = 200
 

@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING, cast
 from monitor import plugins
 from monitor.errors import ConfigError
 from monitor.http_server import Server
-from monitor.ports import Collector
+from monitor.ports import Clock, Collector
 from monitor.runtime.build import Parts, build_channels, build_collectors, open_parts
 from monitor.runtime.channel_digests import channel_digests
 from monitor.runtime.intake import Intake
 from monitor.runtime.isolation import GuardedReports, started
+from monitor.runtime.leadership import Leadership
 from monitor.runtime.memory import giving_back
 from monitor.runtime.pipeline import Pipeline
 from monitor.runtime.schedule import Schedule, Tick
+from monitor.runtime.shared_clock import SharedClock
 from monitor.runtime.vitals import Vitals
 from monitor.settings.tree import Settings
 from monitor.stages.rollup import Pace
@@ -69,18 +71,19 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(giving_back())
         parts = await stack.enter_async_context(open_parts(settings))
+        clock = SharedClock(parts.store.now)
         intake = Intake(parts.store, settings.intake)
         # Built before anything runs, so that a wrong section ends the start; collectors are entered last.
         channels = build_channels(settings, parts.failures)
         digests = channel_digests(settings, key=parts.store.key("channels"))
-        collectors = build_collectors(settings, intake, clock=utc_now) if "ingest" in roles else {}
+        collectors = build_collectors(settings, intake, clock=clock) if "ingest" in roles else {}
         telemetry = Telemetry(version("rag-monitor"))
         stack.callback(telemetry.close)
-        publisher = _publisher(settings)
+        publisher = _publisher(settings, clock)
         if publisher is not None:
             stack.push_async_callback(publisher.close)
-        vitals = Vitals(parts.store, telemetry, clock=utc_now)
-        vitals.watch_plugins(parts.failures)
+        leadership = Leadership(parts.store, parts.worker, clock=clock)
+        vitals = _vitals(parts, telemetry, clock, leadership, roles=roles)
         if "schedule" in roles:
             vitals.watch_channels(tuple(channels), settings.alert)
             if publisher is not None:
@@ -99,10 +102,9 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
         pace = Pace(settings.rollup.lateness)
         pipeline = Pipeline(parts=parts, channels=channels, channel_digests=digests, publisher=publisher, pace=pace)
         if "score" in roles:
-            await stack.enter_async_context(_scoring(pipeline, vitals))
+            await stack.enter_async_context(_scoring(pipeline, vitals, clock))
         if "schedule" in roles:
-            clock = Schedule(_ticks(pipeline, vitals), parts.store, telemetry, clock=utc_now)
-            await stack.enter_async_context(clock)
+            await stack.enter_async_context(Schedule(_ticks(pipeline, vitals), leadership, telemetry, clock=clock))
         if "ingest" in roles:
             await stack.enter_async_context(intake)
             vitals.watch_intake(intake)
@@ -116,15 +118,26 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
         log.info("stopping")
 
 
+def _vitals(
+    parts: Parts, telemetry: Telemetry, clock: SharedClock, leadership: Leadership, *, roles: frozenset[str]
+) -> Vitals:
+    vitals = Vitals(parts.store, telemetry, clock=clock)
+    vitals.watch_clock(clock)
+    # Whoever only takes in can do that without a scheduler, and a load balancer is to go on sending to it.
+    vitals.watch_leadership(leadership, is_problem=roles != {"ingest"})
+    vitals.watch_plugins(parts.failures)
+    return vitals
+
+
 @asynccontextmanager
-async def _scoring(pipeline: Pipeline, vitals: Vitals) -> AsyncIterator[None]:
+async def _scoring(pipeline: Pipeline, vitals: Vitals, clock: Clock) -> AsyncIterator[None]:
     """Run the scoring worker; leaving gives jobs under way their grace period.
 
     A worker that ends by a fault of ours makes the monitor unready: a supervisor that looks can restart it, and the
     others of its work go on meanwhile.
     """
     stop = asyncio.Event()
-    scorer = pipeline.scorer(pipeline.parts.settings.score, clock=utc_now)
+    scorer = pipeline.scorer(pipeline.parts.settings.score, clock=clock)
     worker = asyncio.create_task(scorer.run(stop), name="score")
     vitals.watch_scorer(scorer, worker)
     try:
@@ -134,11 +147,11 @@ async def _scoring(pipeline: Pipeline, vitals: Vitals) -> AsyncIterator[None]:
         await asyncio.gather(worker, return_exceptions=True)
 
 
-def _publisher(settings: Settings) -> GrafanaPublisher | None:
+def _publisher(settings: Settings, clock: Clock) -> GrafanaPublisher | None:
     if not settings.grafana.url:
         return None
     publisher = cast("type[GrafanaPublisher]", plugins.on_demand("monitor.grafana.publisher").GrafanaPublisher)
-    return publisher(settings.grafana, clock=utc_now)
+    return publisher(settings.grafana, clock=clock)
 
 
 def _ticks(pipeline: Pipeline, vitals: Vitals) -> tuple[Tick, ...]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,14 +22,10 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from monitor.errors import MonitorError, Permanent, StoreUnavailable
 from monitor.ports import Clock
-from monitor.stores import LeaseStore
+from monitor.runtime.leadership import Leadership
 from monitor.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
-
-_LEASE = "schedule"
-_LEASE_TTL = timedelta(seconds=10)
-"""How long a killed scheduler keeps the others waiting; every tick extends it, the quickest each second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +40,11 @@ class Tick:
 class Schedule(AbstractAsyncContextManager["Schedule"]):
     """Runs ticks while entered; leaving waits for the one under way."""
 
-    def __init__(self, ticks: Sequence[Tick], store: LeaseStore, telemetry: Telemetry, *, clock: Clock) -> None:
+    def __init__(self, ticks: Sequence[Tick], leadership: Leadership, telemetry: Telemetry, *, clock: Clock) -> None:
         self._ticks = tuple(ticks)
-        self._store = store
+        self._leadership = leadership
         self._telemetry = telemetry
         self._clock = clock
-        self._holder = f"{socket.gethostname()}:{os.getpid()}"
-        self._leading = False
         self._failing: dict[str, str] = {}
         """Tick -> why it failed last; what stays the same is logged once."""
         self._running: set[asyncio.Task[object]] = set()
@@ -86,9 +78,8 @@ class Schedule(AbstractAsyncContextManager["Schedule"]):
         await asyncio.sleep(0)
         await asyncio.gather(*self._running, return_exceptions=True)
         self._scheduler.shutdown(wait=False)
-        if self._leading:
-            with suppress(StoreUnavailable):
-                await asyncio.to_thread(self._take_lease, self._clock(), timedelta(0))
+        with suppress(StoreUnavailable):
+            await asyncio.to_thread(self._leadership.give_back)
 
     async def _run(self, tick: Tick) -> None:
         if task := asyncio.current_task():
@@ -99,10 +90,9 @@ class Schedule(AbstractAsyncContextManager["Schedule"]):
     async def _guarded(self, tick: Tick) -> None:
         began = time.monotonic()
         try:
-            now = self._clock()
-            if not await asyncio.to_thread(self._lead, now):
+            if not await asyncio.to_thread(self._leadership.lead):
                 return
-            rows = await tick.run(now)
+            rows = await tick.run(self._clock())
         except MonitorError as error:
             reason = error.reason if isinstance(error, StoreUnavailable | Permanent) else type(error).__name__
             self._failed(tick, reason, logging.WARNING, str(error))
@@ -120,16 +110,6 @@ class Schedule(AbstractAsyncContextManager["Schedule"]):
         if self._failing.get(tick.name) != reason:
             self._failing[tick.name] = reason
             log.log(level, "%s tick: %s: %s", tick.name, reason, message)
-
-    def _take_lease(self, now: datetime, ttl: timedelta) -> bool:
-        return self._store.take_lease(_LEASE, self._holder, now=now, ttl=ttl)
-
-    def _lead(self, now: datetime) -> bool:
-        leading = self._take_lease(now, _LEASE_TTL)
-        if leading != self._leading:
-            log.info("scheduler lease %s", "gained" if leading else "lost")
-            self._leading = leading
-        return leading
 
     def _on_skip(self, event: JobEvent) -> None:
         reason = "overlap" if event.code == EVENT_JOB_MAX_INSTANCES else "missed"

@@ -13,15 +13,18 @@ from typing import Self
 
 from monitor.display.undelivered import undelivered_line
 from monitor.errors import StoreUnavailable
+from monitor.model.stored import Backlog
 from monitor.model.trends import Undelivered
 from monitor.ports import Clock
 from monitor.runtime.collector_metrics import Counting, exported, fields_of, gauges
 from monitor.runtime.intake import Intake, IntakeStats
 from monitor.runtime.isolation import PluginFailures, Reporting
+from monitor.runtime.leadership import Leadership
+from monitor.runtime.shared_clock import SharedClock
 from monitor.settings.tree import AlertSettings
 from monitor.stages.publish import GAUGES, quality_gauges
 from monitor.stages.score import BUDGET_GAUGES, COUNTERS, Scorer
-from monitor.stores import Backlog, Store
+from monitor.stores import Store
 from monitor.telemetry import Gauge, Telemetry
 
 log = logging.getLogger(__name__)
@@ -48,6 +51,7 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
         self._undelivered: Mapping[str, Undelivered] = {}
         self._unannotated_since: Sequence[datetime] = ()
         self._quality: Sequence[Gauge] = ()
+        self._looks: list[Callable[[], None]] = []
         self._looking: asyncio.Task[None] | None = None
         telemetry.watch("waiting", self._waiting, description="Rows that wait for the next stage, by what they are")
         telemetry.watch("waiting_seconds", self._ages, description="Age of the oldest waiting row, by what it is")
@@ -195,6 +199,18 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
         self._quality = quality_gauges(recent, alerts, lateness=lateness, now=now)
         self._unannotated_since = [since for alert in alerts if (since := alert.to_annotate_since)]
 
+    def watch_clock(self, clock: SharedClock) -> None:
+        """Keep it at the database's time."""
+        self._looks.append(clock.look)
+
+    def watch_leadership(self, leadership: Leadership, *, is_problem: bool) -> None:
+        """Export for how long nobody has scheduled; with `is_problem` we cannot do our work then."""
+        self._looks.append(leadership.look)
+        description = "Time for which no process has assembled, rolled up, detected and alerted"
+        self._telemetry.watch("unscheduled_seconds", leadership.gauges, description=description)
+        if is_problem:
+            self._sources["schedule"] = leadership.health
+
     async def _keep_looking(self) -> None:
         while True:
             await asyncio.sleep(_EVERY)
@@ -202,6 +218,8 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
 
     async def _look(self) -> None:
         try:
+            for look in self._looks:
+                await asyncio.to_thread(look)
             self._backlog = await asyncio.to_thread(self._store.backlog)
             if self._channels:
                 since = self._clock() - self._alert.retry_for

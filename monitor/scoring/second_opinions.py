@@ -143,9 +143,7 @@ class SecondOpinions:
 
     async def _take_lease(self) -> bool:
         """Return whether it is for this process to judge anchors: one process does, another when that one is gone."""
-        return await asyncio.to_thread(
-            self._store.take_lease, "anchors", self._worker, now=self._clock(), ttl=_ANCHORS_ARE_OURS
-        )
+        return await asyncio.to_thread(self._store.take_lease, "anchors", self._worker, ttl=_ANCHORS_ARE_OURS)
 
     async def _anchors(self, change: JudgeChange) -> list[list[Verdict]]:
         """Return old verdicts not judged again yet, evenly over their scores, together where one call judges them."""

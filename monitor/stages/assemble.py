@@ -23,11 +23,12 @@ from monitor.assembly.rules import ReadingRules
 from monitor.assembly.trace_turns import TraceTurns, read_trace
 from monitor.errors import PluginFailed
 from monitor.model.spans import PROCESS_DIED, Assembly, StoredFragment, Trace
+from monitor.model.stored import Extent
 from monitor.model.turns import Turn
 from monitor.portions import portions
 from monitor.ports import Decoder
 from monitor.settings.tree import AssembleSettings
-from monitor.stores import DEATHS, Extent, SpanStore, TurnStore, UnderWayStore
+from monitor.stores import DEATHS, SpanStore, TurnStore, UnderWayStore
 
 log = logging.getLogger(__name__)
 

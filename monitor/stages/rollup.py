@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from monitor.model.judgements import Rubric
+from monitor.model.stored import Window
 from monitor.settings.tree import RollupSettings
-from monitor.stores import SeriesStore, Window
+from monitor.stores import SeriesStore
 
 _BATCH = 24
 """Windows asked for at a time: a day of one app."""

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from sqlalchemy import BigInteger, Connection, delete, func, literal, select, type_coerce
 
 from monitor.model.spans import EPOCH
+from monitor.model.stored import Window
 from monitor.store.database import Database
 from monitor.store.statements import insert
 from monitor.store.tables import changed_windows, rollups, turns, window_length
-from monitor.stores import Window
 
 _MICROSECOND = timedelta(microseconds=1)
 

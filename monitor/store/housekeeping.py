@@ -1,43 +1,28 @@
-"""Leases, what waits between the stages, and retention."""
+"""Keys, what waits between the stages, and retention."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from sqlalchemy import Connection, delete, exists, func, or_, select, true, tuple_, update
+from sqlalchemy import Connection, delete, exists, func, select, true, tuple_, update
 
+from monitor.model.stored import Backlog
 from monitor.store.statements import batches, insert
 from monitor.store.tables import (
     changed_windows,
     exchanges,
     jobs,
     keys,
-    leases,
     spans,
     traces,
     turn_texts,
     turns,
     unassembled,
 )
-from monitor.stores import Backlog
 
 _KEY_BYTES = 32
-
-
-def take_lease(connection: Connection, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
-    """Take or extend the lease; return whether `holder` has it."""
-    statement = insert(connection, leases).values(name=name, holder=holder, expires_at=now + ttl)
-    new = statement.excluded
-    taken = connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=["name"],
-            set_={"holder": new.holder, "expires_at": new.expires_at},
-            where=or_(leases.c.holder == new.holder, leases.c.expires_at <= now),
-        ).returning(leases.c.holder)
-    )
-    return taken.first() is not None
 
 
 def key(connection: Connection, name: str) -> bytes:

@@ -116,9 +116,17 @@ def asked_already(connection: Connection, wanted: Sequence[Job]) -> frozenset[Jo
 
 
 def claim(
-    connection: Connection, *, now: datetime, lease: timedelta, limit: int, rubric_ids: Sequence[str] | None
+    connection: Connection,
+    *,
+    now: datetime,
+    lease: timedelta,
+    limit: int,
+    rubric_ids: Sequence[str] | None,
+    call_of: Mapping[str, str] | None,
 ) -> tuple[Job, ...]:
-    """Lease jobs that are due; see `JobStore.claim`."""
+    """Lease jobs that are due, or with `call_of` all of whole calls; see `JobStore.claim`."""
+    if call_of is not None:
+        return claim_calls(connection, now=now, lease=lease, limit=limit, call_of=call_of)
     wanted = jobs.c.claimable_at <= now
     if rubric_ids is not None:
         wanted = and_(

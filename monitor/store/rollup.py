@@ -16,6 +16,7 @@ from typing import TypeAlias
 from sqlalchemy import BigInteger, ColumnElement, Connection, Row, and_, case, cast, delete, func, literal, select
 
 from monitor.model.judgements import Rubric
+from monitor.model.stored import Window
 from monitor.model.trends import Rollup, Series, Sums
 from monitor.store.asked_metrics import Asked, of_names
 from monitor.store.columns import label
@@ -23,7 +24,6 @@ from monitor.store.database import Database
 from monitor.store.series import rollup_row
 from monitor.store.statements import insert
 from monitor.store.tables import changed_windows, jobs, outcomes, rollups, rubrics, turns
-from monitor.stores import Window
 
 _Cell: TypeAlias = tuple[str, str, str]
 """release, metric, rubric_id."""

@@ -10,11 +10,12 @@ from typing import cast
 from sqlalchemy import Connection, and_, exists, func, literal, or_, select, text
 
 from monitor.model.spans import Fragment, Signal, StoredFragment
+from monitor.model.stored import ReceivedTrace, TraceSize
 from monitor.store import under_way
 from monitor.store.columns import Instant, microseconds
+from monitor.store.database import Database
 from monitor.store.statements import batches, insert
 from monitor.store.tables import spans, traces, turns, unassembled
-from monitor.stores import ReceivedTrace, TraceSize
 
 _BARRIER = 0x7261677370616E  # "ragspan", beside the lock of migrations
 
@@ -118,6 +119,14 @@ def sizes(connection: Connection, trace_ids: Sequence[str]) -> Mapping[str, Trac
         rows = connection.execute(select(*columns).where(spans.c.trace_id.in_(part)).group_by(spans.c.trace_id))
         counted.update({trace_id: TraceSize(through=last, records=int(records)) for trace_id, last, records in rows})
     return counted
+
+
+def read(database: Database, trace_ids: Sequence[str]) -> Mapping[str, tuple[StoredFragment, ...]]:
+    """Return the fragments of each trace; see `SpanStore.fragments`."""
+    with database.following("reading fragments") as connection:
+        through = high_water(connection)
+    with database.reading("reading fragments") as connection:
+        return fragments(connection, trace_ids, through=through)
 
 
 def high_water(connection: Connection) -> int:

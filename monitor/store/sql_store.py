@@ -19,19 +19,18 @@ from monitor.model.judgements import (
     Verdict,
 )
 from monitor.model.spans import Assembly, Fragment, StoredFragment
+from monitor.model.stored import Assembled, Backlog, Extent, ReceivedTrace, TraceSize, Window
 from monitor.model.trends import Alert, AlertState, Baseline, Notification, Rollup, Series, Undelivered
 from monitor.model.turns import Turn
 from monitor.store import alerts as alert_rows
-from monitor.store import changed_windows, housekeeping, judged_turns, migration, rollup, series, spans, turns
+from monitor.store import changed_windows, housekeeping, judged_turns, leases, migration, rollup, series, spans, turns
 from monitor.store import jobs as job_rows
 from monitor.store import notifications as notification_rows
 from monitor.store import second_opinions as second_opinion_rows
 from monitor.store import spend as spending
 from monitor.store import under_way as under_way_rows
 from monitor.store.database import Database
-from monitor.stores import Assembled, Backlog, Extent, ReceivedTrace, TraceSize, UnderWayKind, Window
-
-_PAGE = 200
+from monitor.stores import UnderWayKind
 
 
 def open_store(
@@ -103,10 +102,7 @@ class SqlStore:
 
     def fragments(self, trace_ids: Sequence[str]) -> Mapping[str, tuple[StoredFragment, ...]]:
         """As `SpanStore.fragments`."""
-        with self._database.following("reading fragments") as connection:
-            through = spans.high_water(connection)
-        with self._database.reading("reading fragments") as connection:
-            return spans.fragments(connection, trace_ids, through=through)
+        return spans.read(self._database, trace_ids)
 
     def sizes(self, trace_ids: Sequence[str]) -> Mapping[str, TraceSize]:
         """As `SpanStore.sizes`."""
@@ -148,19 +144,7 @@ class SqlStore:
         limit: int | None = None,
     ) -> Iterator[Turn]:
         """As `TurnStore.turns`; read page by page, so a slow reader holds nothing open."""
-        after: tuple[datetime, str] | None = None
-        left = limit
-        while left is None or left > 0:
-            size = _PAGE if left is None else min(_PAGE, left)
-            with self._database.reading("reading turns") as connection:
-                page = turns.page(
-                    connection, app=app, since=since, until=until, defect_of=defect_of, after=after, limit=size
-                )
-            yield from page
-            if len(page) < size:
-                return
-            after = (page[-1].started_at, page[-1].turn_id)
-            left = None if left is None else left - size
+        return turns.paged(self._database, app=app, since=since, until=until, defect_of=defect_of, limit=limit)
 
     def extents(
         self, app: str, *, since: datetime, until: datetime, ended_since: datetime, single_calls: bool
@@ -208,9 +192,7 @@ class SqlStore:
     ) -> tuple[Job, ...]:
         """As `JobStore.claim`."""
         with self._database.writing("claiming jobs") as connection:
-            if call_of is not None:
-                return job_rows.claim_calls(connection, now=now, lease=lease, limit=limit, call_of=call_of)
-            return job_rows.claim(connection, now=now, lease=lease, limit=limit, rubric_ids=rubric_ids)
+            return job_rows.claim(connection, now=now, lease=lease, limit=limit, rubric_ids=rubric_ids, call_of=call_of)
 
     def finish(self, outcomes: Sequence[Outcome]) -> None:
         """As `JobStore.finish`; the first outcome stays, but a verdict takes the place of a failure."""
@@ -368,10 +350,25 @@ class SqlStore:
         with self._database.writing("saving a notification") as connection:
             notification_rows.save(connection, notification)
 
-    def take_lease(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
+    def take_lease(self, name: str, holder: str, *, ttl: timedelta) -> bool:
         """As `LeaseStore.take_lease`."""
         with self._database.writing("holding a lease") as connection:
-            return housekeeping.take_lease(connection, name, holder, now=now, ttl=ttl)
+            return leases.take(connection, name, holder, ttl=ttl)
+
+    def give_lease_back(self, name: str, holder: str) -> None:
+        """As `LeaseStore.give_lease_back`."""
+        with self._database.writing("giving a lease back") as connection:
+            leases.give_back(connection, name, holder)
+
+    def lease_left(self, name: str) -> timedelta | None:
+        """As `LeaseStore.lease_left`."""
+        with self._database.reading("looking at a lease") as connection:
+            return leases.left(connection, name)
+
+    def now(self) -> datetime:
+        """As `Store.now`."""
+        with self._database.following("reading the clock") as connection:
+            return leases.now(connection)
 
     def key(self, name: str) -> bytes:
         """As `Store.key`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -23,14 +23,16 @@ from sqlalchemy import (
 )
 
 from monitor.model.spans import PROCESS_DIED, Assembly
+from monitor.model.stored import Assembled, Extent
 from monitor.model.turns import Turn
 from monitor.store import changed_windows, under_way
 from monitor.store.columns import json_text, label
+from monitor.store.database import Database
 from monitor.store.statements import batches, insert
 from monitor.store.tables import jobs, outcomes, spans, traces, turn_texts, turns, unassembled
 from monitor.store.turn_rows import cleaned, turn_from, turn_row, turn_text_row
-from monitor.stores import Assembled, Extent
 
+_PAGE = 200
 _TEXT = [c for c in turn_texts.c if c.name not in turns.c]
 _WITH_TEXT = select(turns, *_TEXT).join(turn_texts, turn_texts.c.turn_id == turns.c.turn_id, isouter=True)
 
@@ -87,6 +89,29 @@ def assembled(connection: Connection, *, since: datetime, limit: int) -> tuple[A
         )
         for row in connection.execute(statement)
     )
+
+
+def paged(
+    database: Database,
+    *,
+    app: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    defect_of: Sequence[str] | None,
+    limit: int | None,
+) -> Iterator[Turn]:
+    """Yield turns by start time and id; see `TurnStore.turns`. Page by page, so a slow reader holds nothing open."""
+    after: tuple[datetime, str] | None = None
+    left = limit
+    while left is None or left > 0:
+        size = _PAGE if left is None else min(_PAGE, left)
+        with database.reading("reading turns") as connection:
+            some = page(connection, app=app, since=since, until=until, defect_of=defect_of, after=after, limit=size)
+        yield from some
+        if len(some) < size:
+            return
+        after = (some[-1].started_at, some[-1].turn_id)
+        left = None if left is None else left - size
 
 
 def page(

@@ -1,4 +1,4 @@
-"""`AlertStore` and `LeaseStore`: what is to be sent to whom, and which process sends it."""
+"""`AlertStore`: what is to be sent to whom."""
 
 from __future__ import annotations
 
@@ -258,25 +258,3 @@ def test_alert_and_notification_together(store: Store, alert: Alert) -> None:
     with pytest.raises(StoreUnavailable):
         store.move_alert(over, before=AlertState.FIRING, notifications=[stranger])
     assert (alert,) == store.alerts()
-
-
-def test_lease(store: Store, make: Make) -> None:
-    """One holder at a time has the lease; it can extend it, and another gets it once it ran out."""
-
-    def hold(holder: str, minutes: float) -> bool:
-        return store.take_lease("tick", holder, now=make.now + minutes * MINUTE, ttl=2 * MINUTE)
-
-    assert [True, False, True, False, True, False] == [
-        hold("a", 0),
-        hold("b", 1),
-        hold("a", 1.5),
-        hold("b", 2),
-        hold("b", 3.5),
-        hold("a", 4),
-    ]
-
-
-def test_leases_by_name(store: Store, make: Make) -> None:
-    """Leases of different names have nothing to do with each other."""
-    assert store.take_lease("rollup", "a", now=make.now, ttl=MINUTE)
-    assert store.take_lease("detect", "b", now=make.now, ttl=MINUTE)

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from monitor.model.spans import Assembly
-from monitor.stores import Backlog, Store
+from monitor.model.stored import Backlog
+from monitor.stores import Store
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Make

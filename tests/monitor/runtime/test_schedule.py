@@ -2,27 +2,31 @@
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from monitor.errors import StoreUnavailable
+from monitor.runtime.leadership import Leadership
 from monitor.runtime.schedule import Schedule, Tick
+from monitor.store.sql_store import SqlStore, open_store
 from monitor.telemetry import Telemetry
 
 
-class Lease:
-    """Grants the lease, or not."""
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqlStore]:
+    """A store."""
+    store = open_store(f"sqlite:///{tmp_path / 'monitor.db'}")
+    yield store
+    store.close()
 
-    def __init__(self, *, granted: bool) -> None:
-        self.granted = granted
-        self.asked: list[timedelta] = []
 
-    def take_lease(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
-        """Return what was set."""
-        assert (name, bool(holder), now.tzinfo) == ("schedule", True, UTC)
-        self.asked.append(ttl)
-        return self.granted
+@pytest.fixture
+def leadership(store: SqlStore) -> Leadership:
+    """Of a process that leads as soon as it asks."""
+    return Leadership(store, "first", clock=clock)
 
 
 def clock() -> datetime:
@@ -35,7 +39,7 @@ async def until(condition: asyncio.Event) -> None:
     await asyncio.wait_for(condition.wait(), timeout=10)
 
 
-async def test_slow_tick_never_overlaps_itself() -> None:
+async def test_slow_tick_never_overlaps_itself(leadership: Leadership) -> None:
     """A tick longer than its interval runs one at a time, and the skipped starts are counted."""
     running = most = runs = 0
     enough = asyncio.Event()
@@ -54,14 +58,14 @@ async def test_slow_tick_never_overlaps_itself() -> None:
 
     telemetry = Telemetry("test")
     ticks = [Tick(name="slow", every=timedelta(milliseconds=20), run=slow)]
-    async with Schedule(ticks, Lease(granted=True), telemetry, clock=clock):
+    async with Schedule(ticks, leadership, telemetry, clock=clock):
         await until(enough)
     assert (most, running) == (1, 0)
     assert b'rag_monitor_tick_skipped_total{reason="overlap",tick="slow"}' in telemetry.render()
     telemetry.close()
 
 
-async def test_raising_tick_is_counted_and_runs_again() -> None:
+async def test_raising_tick_is_counted_and_runs_again(leadership: Leadership) -> None:
     """An error ends neither the tick's later runs nor the other ticks, and shows as a reason."""
     runs = 0
     thrice = asyncio.Event()
@@ -77,7 +81,7 @@ async def test_raising_tick_is_counted_and_runs_again() -> None:
 
     telemetry = Telemetry("test")
     ticks = [Tick(name="broken", every=timedelta(milliseconds=10), run=broken)]
-    async with Schedule(ticks, Lease(granted=True), telemetry, clock=clock):
+    async with Schedule(ticks, leadership, telemetry, clock=clock):
         await until(thrice)
     page = telemetry.render().decode()
     assert 'rag_monitor_tick_failed_total{reason="locked",tick="broken"}' in page
@@ -85,28 +89,32 @@ async def test_raising_tick_is_counted_and_runs_again() -> None:
     telemetry.close()
 
 
-async def test_without_the_lease_nothing_runs() -> None:
+async def test_without_the_lease_nothing_runs(store: SqlStore, leadership: Leadership) -> None:
     """A scheduler that does not lead asks again and does no work."""
-    asked = asyncio.Event()
+    begun = asyncio.Event()
 
-    class Refused(Lease):
-        def take_lease(self, name: str, holder: str, *, now: datetime, ttl: timedelta) -> bool:
-            loop.call_soon_threadsafe(asked.set)
-            return super().take_lease(name, holder, now=now, ttl=ttl)
+    async def leads(_: datetime) -> int:
+        begun.set()
+        return 0
 
     async def never(_: datetime) -> int:
         raise AssertionError("ran without the lease")
 
-    loop = asyncio.get_running_loop()
     telemetry = Telemetry("test")
-    ticks = [Tick(name="never", every=timedelta(milliseconds=10), run=never)]
-    async with Schedule(ticks, Refused(granted=False), telemetry, clock=clock):
-        await until(asked)
+    second = Leadership(store, "second", clock=clock)
+    assert leadership.lead()
+    async with (
+        Schedule([Tick(name="leads", every=timedelta(milliseconds=10), run=leads)], leadership, telemetry, clock=clock),
+        Schedule([Tick(name="never", every=timedelta(milliseconds=10), run=never)], second, telemetry, clock=clock),
+    ):
+        for _ in range(3):
+            await until(begun)
+            begun.clear()
     assert b"AssertionError" not in telemetry.render()
     telemetry.close()
 
 
-async def test_leaving_waits_for_the_tick_under_way() -> None:
+async def test_leaving_waits_for_the_tick_under_way(leadership: Leadership) -> None:
     """A tick that has begun is finished before the schedule is left."""
     begun = asyncio.Event()
     finished = False
@@ -120,13 +128,13 @@ async def test_leaving_waits_for_the_tick_under_way() -> None:
 
     telemetry = Telemetry("test")
     ticks = [Tick(name="tick", every=timedelta(seconds=60), run=tick)]
-    async with Schedule(ticks, Lease(granted=True), telemetry, clock=clock):
+    async with Schedule(ticks, leadership, telemetry, clock=clock):
         await until(begun)
     assert finished
     telemetry.close()
 
 
-async def test_a_lasting_failure_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_lasting_failure_is_told_once(leadership: Leadership, caplog: pytest.LogCaptureFixture) -> None:
     """A tick that fails again and again logs when it begins to, when the reason changes, and when it works again."""
     with caplog.at_level(logging.INFO, logger="monitor.runtime.schedule"):
         runs = 0
@@ -145,7 +153,7 @@ async def test_a_lasting_failure_is_told_once(caplog: pytest.LogCaptureFixture) 
 
         telemetry = Telemetry("test")
         ticks = [Tick(name="failing", every=timedelta(milliseconds=10), run=failing)]
-        async with Schedule(ticks, Lease(granted=True), telemetry, clock=clock):
+        async with Schedule(ticks, leadership, telemetry, clock=clock):
             await until(done)
         page = telemetry.render().decode()
         assert 'rag_monitor_tick_failed_total{reason="locked",tick="failing"} 3.0' in page
@@ -158,7 +166,7 @@ async def test_a_lasting_failure_is_told_once(caplog: pytest.LogCaptureFixture) 
     assert "what a user wrote" not in caplog.text
 
 
-async def test_leaving_lets_the_next_scheduler_begin() -> None:
+async def test_leaving_lets_the_next_scheduler_begin(store: SqlStore, leadership: Leadership) -> None:
     """A scheduler that stops in order gives its lease back, so nobody waits for it to expire."""
     ran = asyncio.Event()
 
@@ -166,9 +174,9 @@ async def test_leaving_lets_the_next_scheduler_begin() -> None:
         ran.set()
         return 0
 
-    lease, telemetry = Lease(granted=True), Telemetry("test")
-    async with Schedule([Tick(name="tick", every=timedelta(seconds=60), run=tick)], lease, telemetry, clock=clock):
+    telemetry, second = Telemetry("test"), Leadership(store, "second", clock=clock)
+    async with Schedule([Tick(name="tick", every=timedelta(seconds=60), run=tick)], leadership, telemetry, clock=clock):
         await until(ran)
-    assert timedelta(0) == lease.asked[-1]
-    assert all(ttl > timedelta(0) for ttl in lease.asked[:-1])
+        assert not second.lead()
+    assert second.lead()
     telemetry.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from monitor.errors import StoreUnavailable
+from monitor.model.stored import Backlog
 from monitor.model.trends import Alert, AlertState, Regression, Series
 from monitor.payloads.turn_records.fragments import turn_fragment
 from monitor.runtime import app
@@ -19,7 +20,6 @@ from monitor.runtime.intake import Intake
 from monitor.runtime.pipeline import Pipeline
 from monitor.runtime.vitals import Vitals
 from monitor.settings.tree import Settings
-from monitor.stores import Backlog
 from monitor.telemetry import Telemetry
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -177,7 +177,7 @@ async def test_anchors_of_a_process_that_died(store: SqlStore, server: JudgeServ
     store.meet(met, now=NOW)
     store.meet(replace(met, model="judge-1-new"), now=NOW + timedelta(seconds=1))
     # It was killed in the middle: eight anchors are left of twenty, and its lease still holds.
-    store.take_lease("anchors", "the dead one", now=NOW, ttl=timedelta(minutes=5))
+    store.take_lease("anchors", "the dead one", ttl=timedelta(minutes=5))
     first = [o for n in range(12) for o in store.outcomes(f"turn-{n}") if isinstance(o, Verdict)]
     store.record_second_opinions(
         [
@@ -214,7 +214,9 @@ async def test_anchors_of_a_process_that_died(store: SqlStore, server: JudgeServ
         return len(server.asked) - before - 1
 
     assert 0 == await live(minutes=1)
+    store.give_lease_back("anchors", "the dead one")
     assert 8 == await live(minutes=6)
+    store.give_lease_back("anchors", "after 6")
     assert 0 == await live(minutes=12)
     assert 4 * 20 == len(store.second_opinions(since=NOW, kind=SecondOpinionKind.ANCHOR))
 

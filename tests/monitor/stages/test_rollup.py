@@ -9,13 +9,13 @@ import pytest
 
 from monitor.model.judgements import Finding, Job, Outcome, Reason, Rubric, Sampling, Unscored, Verdict
 from monitor.model.spans import Assembly
+from monitor.model.stored import Window
 from monitor.model.trends import Rollup, Series
 from monitor.model.turns import Turn, turn_id
 from monitor.settings.tree import RollupSettings
 from monitor.stages import rollup
 from monitor.statistics.rates import wilson_rate
 from monitor.store.sql_store import SqlStore
-from monitor.stores import Window
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
