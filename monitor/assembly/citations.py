@@ -84,8 +84,8 @@ def turn_citations(
 
     Documents that came as ids only get the text that the prompt quotes for them; where it quotes none by its id, the
     documents that the prompt shows count instead. `used` tells whether a document stands in the prompt; it stays None
-    (False for one that was dropped) for one that is not seen when the prompt `may_be_cut`, or was recorded without any
-    context, such as the bare question.
+    (False for one that was dropped) for one that is not seen when the prompt `may_be_cut`, was recorded without any
+    context, such as the bare question, or shows other documents than these and none of them: reworded ones.
     """
     if messages is None or not any(message.content for message in messages):
         return TurnCitations(citations=None if documents is None else ranked(documents))
@@ -99,15 +99,16 @@ def turn_citations(
         return TurnCitations(citations=None)
     flags: set[str] = set()
     prompt = shown(messages)
+    seen_of = [_is_seen(citation, messages, prompt) for citation in documents]
     uncertain = may_be_cut or not templated(messages)
+    uncertain = uncertain or (not quoted and not any(seen_of) and bool(quoted_documents(messages, patterns)))
     complete = []
-    for citation in documents:
+    for citation, seen in zip(documents, seen_of, strict=True):
         text = quoted.get(citation.id or "") if not citation.content else None
         if text is not None:
             flags.add("content_from_prompt")
             complete.append(replace(citation, content=text, used=True))
             continue
-        seen = _is_seen(citation, messages, prompt)
         complete.append(citation if not seen and uncertain else replace(citation, used=seen))
     return TurnCitations(citations=ranked(complete), flags=frozenset(flags))
 

@@ -67,8 +67,8 @@ class ClaimMetric:
         """Return what to ask: for each sentence that claims something, its nearest passages."""
         params = self.prompt.front.params
         mark = fence(self.fence_key, turn.turn_id)
-        citations = [(c.id or f"doc{place}", c.content) for place, c in enumerate(turn.citations or (), start=1)]
-        shown = [(name, clean(content, mark)) for name, content in citations if content]
+        cited = [(c.id or f"doc{place}", c) for place, c in enumerate(turn.citations or (), start=1)]
+        shown = [(name, clean(c.content, mark)) for name, c in cited if c.is_evidence and c.content]
         passages = pieces([content for _, content in shown], params.window_tokens)
         nearness = Nearness(passages)
         whole_turn = {"query": clean(turn.query or "", mark), "response": clean(turn.response or "", mark)}

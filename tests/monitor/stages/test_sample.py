@@ -126,7 +126,7 @@ def test_proxy() -> None:
     """The cheap score of every turn is recorded with its version; None where it does not apply."""
     settings_ = SampleSettings(rate=0.0001)
     scored = decide(TURN, ALL, settings=settings_, proxy=Lex5(), now=NOW)
-    assert ("lex5-1", Lex5().score(TURN)) == (scored.proxy_version, scored.proxy)
+    assert ("lex5-2", Lex5().score(TURN)) == (scored.proxy_version, scored.proxy)
     assert decide(judged_turn("I don't know that."), ALL, settings=settings_, proxy=Lex5(), now=NOW).proxy is None
 
 
