@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import uvicorn
 
+from monitor.access.addresses import bound_sockets, written
 from monitor.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -60,16 +61,26 @@ class Server(AbstractAsyncContextManager["Server"]):
         )
         self._tls = tls
         self._server = uvicorn.Server(self._config)
-        self._socket: socket.socket | None = None
+        self._sockets: tuple[socket.socket, ...] = ()
         self._loop: asyncio.Task[None] | None = None
 
     @property
-    def address(self) -> tuple[str, int]:
-        """Host and port that are listened on; the port is the real one even if 0 was asked for."""
-        if self._socket is None:
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """Hosts and port that are listened on; the port is the real one even if 0 was asked for."""
+        if not self._sockets:
             raise RuntimeError("the server is not running")
-        host, port = self._socket.getsockname()[:2]
-        return str(host), int(port)
+        return tuple((str(host), int(port)) for host, port, *_ in (one.getsockname() for one in self._sockets))
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The first of `addresses`."""
+        return self.addresses[0]
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """What `addresses` are, or will be, as people write them."""
+        known = self.addresses if self._sockets else ((self._host, self._port),)
+        return tuple(written(*address) for address in known)
 
     async def __aenter__(self) -> Self:
         """Listen.
@@ -77,12 +88,12 @@ class Server(AbstractAsyncContextManager["Server"]):
         Raises:
             ConfigError: the address cannot be bound.
         """
-        self._socket = self._listening()
+        self._sockets = self._listening()
         # uvicorn's serve() takes over the process's signals, which belong to whoever runs us; its three steps do not.
         self._config.load()
         self._config.ssl = self._tls
         self._server.lifespan = self._config.lifespan_class(self._config)
-        await self._server.startup(sockets=[self._socket])
+        await self._server.startup(sockets=list(self._sockets))
         self._loop = asyncio.create_task(self._server.main_loop(), name=f"serve {self._where}")
         return self
 
@@ -93,13 +104,12 @@ class Server(AbstractAsyncContextManager["Server"]):
         self._server.should_exit = True
         if self._loop is not None:
             await self._loop
-        if self._socket is not None:
-            await self._server.shutdown(sockets=[self._socket])
-            self._socket.close()
+        if self._sockets:
+            await self._server.shutdown(sockets=list(self._sockets))
             if self._unix_socket is not None:
                 self._unix_socket.unlink(missing_ok=True)
 
-    def _listening(self) -> socket.socket:
+    def _listening(self) -> tuple[socket.socket, ...]:
         if self._unix_socket is not None:
             clear_unix_socket(self._unix_socket, self._where)
             listener = socket.socket(socket.AF_UNIX)
@@ -112,18 +122,13 @@ class Server(AbstractAsyncContextManager["Server"]):
                 raise ConfigError(
                     f"cannot listen on {self._unix_socket}: {error.strerror}", where=self._where
                 ) from None
-            return listener
-        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
-        try:
-            listener = socket.create_server((self._host, self._port), family=family, backlog=self._backlog)
-        except OSError as error:
-            raise ConfigError(
-                f"cannot listen on {self._host}:{self._port}: {error.strerror}", where=self._where
-            ) from None
-        # Connections inherit it. asyncio sets it only on sockets that name their protocol, and a reply in two packets
-        # then waits 40 ms for the client's delayed acknowledgement.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return listener
+            return (listener,)
+        listeners = bound_sockets(self._host, self._port, self._where)
+        for listener in listeners:
+            # Connections inherit it. asyncio sets it only on sockets that name their protocol, and a reply in two
+            # packets then waits 40 ms for the client's delayed acknowledgement.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listeners
 
 
 def clear_unix_socket(path: Path, where: str) -> None:

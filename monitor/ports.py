@@ -53,6 +53,14 @@ class Listening(Protocol):
         """Host and port, or the path of a Unix socket; known once it is entered."""
 
 
+@runtime_checkable
+class Entrance(Protocol):
+    """A collector that says who may connect to it."""
+
+    def entrance(self) -> str:
+        """Return where it listens, or will, whether that is encrypted, and who may come in: one line for people."""
+
+
 class Dialect(Protocol):
     """One telemetry convention. Pure; its methods see one span at a time. docs/extending.md shows one."""
 

@@ -21,6 +21,7 @@ from pydantic import Field
 from collectors._otlp_receiver.admission import Admission
 from collectors._otlp_receiver.reception import Reception, ReceptionStats, rejection_message
 from collectors._otlp_receiver.responses import export_response, status, told
+from monitor.access.addresses import bound_sockets, entrance, written
 from monitor.access.credentials import Access
 from monitor.access.refusals import Refusals, peer_name
 from monitor.access.tls import Certificates, Pems
@@ -28,8 +29,8 @@ from monitor.errors import ConfigError, MalformedPayload, Overloaded, Permanent,
 from monitor.http_server import UNIX_SOCKET_MODE, clear_unix_socket
 from monitor.payloads.otlp.fragments import OtlpSignal
 from monitor.ports import Clock, Sink
-from monitor.settings.listener import Auth, Tls
-from monitor.settings.section import Duration, Section
+from monitor.settings.listener import Listener
+from monitor.settings.section import Duration
 
 _MEBIBYTE = 1024 * 1024
 _TYPICAL = 4 * _MEBIBYTE
@@ -72,19 +73,13 @@ class Call(Protocol):
         """End the call with an error; does not return."""
 
 
-class Config(Section):
+class Config(Listener):
     """The section of an `otlp_grpc` collector."""
 
-    host: str = "127.0.0.1"
-    """Address to listen on."""
     port: int = Field(default=4317, ge=0, le=65535)
     """0 takes any free port."""
     unix_socket: Path | None = None
     """Listen on this socket, for its owner and group, instead of on `host` and `port`."""
-    tls: Tls | None = None
-    """Null for plain gRPC."""
-    auth: Auth | None = None
-    """Who may send; null for anybody."""
     max_body: int = Field(default=20 * _MEBIBYTE, gt=0)
     """Bytes of one request when unpacked; more is answered with RESOURCE_EXHAUSTED."""
     max_in_flight: int = Field(default=16 * _MEBIBYTE, gt=0)
@@ -109,12 +104,19 @@ class OtlpGrpc:
         self._access = Access(config.auth, "otlp_grpc", self._refusals)
         self._certificates = Certificates(config.tls, "otlp_grpc") if config.tls else None
         self._server: grpc.aio.Server | None = None
-        self._port = 0
+        self._addresses: tuple[tuple[str, int], ...] = ()
 
     @property
     def address(self) -> tuple[str, int] | tuple[str]:
-        """Host and port that are listened on, or the path of the socket; the port is real even if 0 was asked for."""
-        return (str(self._config.unix_socket),) if self._config.unix_socket else (self._config.host, self._port)
+        """Host and port that are listened on, the first of them, or the path of the socket."""
+        return (str(self._config.unix_socket),) if self._config.unix_socket else self._addresses[0]
+
+    def entrance(self) -> str:
+        """Return where it listens, or will, and who may come in; see `ports.Entrance`."""
+        config = self._config
+        if config.unix_socket is not None:
+            return entrance((str(config.unix_socket),), config, local=True)
+        return entrance([written(*one) for one in self._addresses or ((config.host, config.port),)], config)
 
     async def __aenter__(self) -> Self:
         """Listen.
@@ -160,18 +162,25 @@ class OtlpGrpc:
         config = self._config
         if config.unix_socket is not None:
             clear_unix_socket(config.unix_socket, "otlp_grpc")
-            place = f"unix:{config.unix_socket}"
-        else:
-            place = f"[{config.host}]:{config.port}" if ":" in config.host else f"{config.host}:{config.port}"
+            self._add(server, f"unix:{config.unix_socket}")
+            config.unix_socket.chmod(UNIX_SOCKET_MODE)
+            return
+        # gRPC names no reason for what it cannot bind, and takes no socket: it gets what could be bound a moment ago.
+        sockets = bound_sockets(config.host, config.port, "otlp_grpc")
+        self._addresses = tuple((str(host), int(port)) for host, port, *_ in (one.getsockname() for one in sockets))
+        for one in sockets:
+            one.close()
+        for address in self._addresses:
+            self._add(server, written(*address))
+
+    def _add(self, server: grpc.aio.Server, place: str) -> None:
         try:
             if self._certificates is None:
-                self._port = server.add_insecure_port(place)
+                server.add_insecure_port(place)
             else:
-                self._port = server.add_secure_port(place, _credentials(self._certificates))
+                server.add_secure_port(place, _credentials(self._certificates))
         except RuntimeError:
             raise ConfigError(f"cannot listen on {place}", where="otlp_grpc") from None
-        if config.unix_socket is not None:
-            config.unix_socket.chmod(UNIX_SOCKET_MODE)
 
     def _handlers(self) -> Iterator[tuple[str, grpc.RpcMethodHandler]]:
         """Yield the services. A stream of one message is a unary call on the wire, and is read when there is room."""

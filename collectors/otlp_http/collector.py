@@ -20,14 +20,15 @@ from collectors._otlp_receiver.reception import Reception, ReceptionStats, rejec
 from collectors.otlp_http.cors import Origins
 from collectors.otlp_http.reply import Reply, accepted, failed, no_content
 from collectors.otlp_http.request import body_of, drain, encoding_of, head_of
+from monitor.access.addresses import entrance
 from monitor.access.credentials import Access
 from monitor.access.refusals import Refusals, peer_name
 from monitor.access.tls import Certificates
 from monitor.errors import Overloaded, Permanent, Retryable
 from monitor.http_server import Server
 from monitor.ports import Clock, Sink
-from monitor.settings.listener import Auth, Tls
-from monitor.settings.section import Duration, Section
+from monitor.settings.listener import Listener
+from monitor.settings.section import Duration
 
 if TYPE_CHECKING:
     from uvicorn._types import (
@@ -42,19 +43,13 @@ _MEBIBYTE = 1024 * 1024
 T = TypeVar("T")
 
 
-class Config(Section):
+class Config(Listener):
     """The section of an `otlp_http` collector."""
 
-    host: str = "127.0.0.1"
-    """Address to listen on."""
     port: int = Field(default=4318, ge=0, le=65535)
     """0 takes any free port."""
     unix_socket: Path | None = None
     """Listen on this socket, for its owner and group, instead of on `host` and `port`."""
-    tls: Tls | None = None
-    """Null for plain HTTP."""
-    auth: Auth | None = None
-    """Who may send; null for anybody."""
     cors_origins: tuple[str, ...] = ()
     """Web pages that may send, as origins: `https://chat.example.org`, `https://*.example.org`, `*` for all."""
     max_body: int = Field(default=20 * _MEBIBYTE, gt=0)
@@ -92,8 +87,14 @@ class OtlpHttp:
 
     @property
     def address(self) -> tuple[str, int] | tuple[str]:
-        """Host and port that are listened on, or the path of the socket."""
+        """Host and port that are listened on, the first of them, or the path of the socket."""
         return (str(self._config.unix_socket),) if self._config.unix_socket else self._server.address
+
+    def entrance(self) -> str:
+        """Return where it listens, or will, and who may come in; see `ports.Entrance`."""
+        if self._config.unix_socket is not None:
+            return entrance((str(self._config.unix_socket),), self._config, local=True)
+        return entrance(self._server.places, self._config)
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as starting:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import closing
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import packages_distributions
@@ -18,11 +18,14 @@ from rich.table import Table
 from sqlalchemy.engine import make_url
 
 from monitor import plugins
+from monitor.access.addresses import written
 from monitor.cli.options import CONFIG, STORE, examples, settings_of
 from monitor.cli.output import FAILED, print_table
 from monitor.errors import ConfigError, MonitorError, place
 from monitor.model.judgements import ChatMessage, ChatRequest
 from monitor.model.spans import Fragment
+from monitor.ports import Collector, Entrance
+from monitor.runtime.app import web_entrance
 from monitor.runtime.build import (
     build_channels,
     build_collectors,
@@ -81,7 +84,7 @@ def check_table(parts: Sequence[Checked]) -> Table:
 
 async def check_parts(settings: Settings) -> tuple[Checked, ...]:
     """Return what is to be said of every part, in the order in which data flows."""
-    parts = [_names(), await _tried("collectors", lambda: _collectors(settings))]
+    parts = [_names(), await _tried("collectors", lambda: _collectors(settings)), *_listeners(settings)]
     parts.append(await _tried("dialects", lambda: _dialects(settings)))
     parts.append(await _tried("store", lambda: asyncio.to_thread(_store, settings)))
     parts.append(await _tried("metrics", lambda: _metrics(settings)))
@@ -117,8 +120,21 @@ class _Nowhere:
 
 
 async def _collectors(settings: Settings) -> str:
-    built = build_collectors(settings, _Nowhere(), clock=lambda: datetime.now(UTC))
-    return ", ".join(built) or "none"
+    return ", ".join(_built(settings)) or "none"
+
+
+def _built(settings: Settings) -> Mapping[str, Collector]:
+    return build_collectors(settings, _Nowhere(), clock=lambda: datetime.now(UTC))
+
+
+def _listeners(settings: Settings) -> Iterator[Checked]:
+    """Yield who may come in where; of the collectors, when they can be built."""
+    with suppress(MonitorError):
+        for name, collector in _built(settings).items():
+            if isinstance(collector, Entrance):
+                yield Checked(part=f"listener {name}", ok=True, message=collector.entrance())
+    place = written(settings.web.host, settings.web.port)
+    yield Checked(part="listener web", ok=True, message=web_entrance(settings.web, (place,)))
 
 
 async def _dialects(settings: Settings) -> str:

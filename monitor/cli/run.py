@@ -12,6 +12,7 @@ import click
 from monitor.cli.options import CONFIG, STORE, examples, settings_file, settings_of
 from monitor.cli.output import run_loop
 from monitor.errors import ConfigError
+from monitor.ports import Collector, Entrance, Listening
 from monitor.runtime.app import ROLES, running
 from monitor.settings.tree import Settings
 from monitor.telemetry import configure_logging
@@ -43,7 +44,14 @@ async def _serve(settings: Settings, roles: frozenset[str]) -> None:
         loop.add_signal_handler(number, stop.set)
     async with running(settings, roles=roles) as monitor:
         for name, collector in monitor.collectors.items():
-            address = ":".join(map(str, getattr(collector, "address", ())))
-            click.echo(f"{name}: listening on {address}" if address else f"{name}: reading", err=True)
-        click.echo(f"health and metrics: http://{monitor.web[0]}:{monitor.web[1]}/metrics", err=True)
+            click.echo(f"{name}: {_source(collector)}", err=True)
+        click.echo(f"health and metrics: {monitor.web_entrance}", err=True)
         await stop.wait()
+
+
+def _source(collector: Collector) -> str:
+    if isinstance(collector, Entrance):
+        return f"listening on {collector.entrance()}"
+    if isinstance(collector, Listening):
+        return f"listening on {':'.join(map(str, collector.address))}"
+    return "reading"

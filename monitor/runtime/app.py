@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +17,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, cast
 
 from monitor import plugins
+from monitor.access.addresses import entrance
 from monitor.errors import ConfigError
 from monitor.http_server import Server
 from monitor.ports import Clock, Collector
@@ -30,7 +31,7 @@ from monitor.runtime.pipeline import Pipeline
 from monitor.runtime.schedule import Schedule, Tick
 from monitor.runtime.shared_clock import SharedClock
 from monitor.runtime.vitals import Vitals
-from monitor.settings.tree import Settings
+from monitor.settings.tree import Settings, WebSettings
 from monitor.stages.rollup import Pace
 from monitor.telemetry import Telemetry
 from monitor.web.health import HealthPages
@@ -51,6 +52,8 @@ class Running:
     collectors: Mapping[str, Collector]
     web: tuple[str, int]
     """Address of the health pages."""
+    web_entrance: str
+    """All their addresses, and who may come in."""
 
 
 def utc_now() -> datetime:
@@ -89,15 +92,7 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
             if publisher is not None:
                 vitals.watch_publisher(publisher)
         listening = asyncio.Event()
-        pages = HealthPages(
-            listening=listening.is_set,
-            problems=vitals.problems,
-            metrics=telemetry.render,
-            metrics_type=telemetry.content_type,
-        )
-        web = await stack.enter_async_context(
-            Server(pages, host=settings.web.host, port=settings.web.port, where="web")
-        )
+        web = await stack.enter_async_context(_web(settings, vitals, telemetry, listening))
         await stack.enter_async_context(vitals)
         pace = Pace(settings.rollup.lateness)
         pipeline = Pipeline(parts=parts, channels=channels, channel_digests=digests, publisher=publisher, pace=pace)
@@ -114,7 +109,8 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
         log.info("started: roles %s", ", ".join(sorted(roles)))
         listening.set()
         stack.callback(listening.clear)
-        yield Running(parts=parts, collectors=collectors, web=web.address)
+        said = web_entrance(settings.web, web.places)
+        yield Running(parts=parts, collectors=collectors, web=web.address, web_entrance=said)
         log.info("stopping")
 
 
@@ -127,6 +123,22 @@ def _vitals(
     vitals.watch_leadership(leadership, is_problem=roles != {"ingest"})
     vitals.watch_plugins(parts.failures)
     return vitals
+
+
+def _web(settings: Settings, vitals: Vitals, telemetry: Telemetry, listening: asyncio.Event) -> Server:
+    pages = HealthPages(
+        listening=listening.is_set,
+        problems=vitals.problems,
+        metrics=telemetry.render,
+        metrics_type=telemetry.content_type,
+    )
+    return Server(pages, host=settings.web.host, port=settings.web.port, where="web")
+
+
+def web_entrance(settings: WebSettings, places: Sequence[str]) -> str:
+    """Return the pages' addresses and who may come in; `places` are their hosts and port."""
+    scheme = "https" if settings.tls else "http"
+    return entrance([f"{scheme}://{place}/metrics" for place in places], settings)
 
 
 @asynccontextmanager

@@ -25,6 +25,7 @@ from pydantic import (
 
 from monitor.errors import ConfigError
 from monitor.settings import file as settings_file
+from monitor.settings.listener import Listener
 from monitor.settings.problems import problems
 from monitor.settings.rates import SampleRule
 from monitor.settings.section import Duration, Section
@@ -294,11 +295,9 @@ class GrafanaSettings(Section):
     """The authority that signed Grafana's certificate; null for those of the system."""
 
 
-class WebSettings(Section):
-    """Health, metrics and the built-in pages."""
+class WebSettings(Listener):
+    """Health and metrics pages."""
 
-    host: str = "127.0.0.1"
-    """Address to listen on."""
     port: int = Field(default=8080, ge=0, le=65535)
     """0 for any free one."""
 

@@ -100,13 +100,13 @@ class Monitor:
 
     def address(self, name: str) -> str:
         """Host and port as announced."""
-        found = re.search(rf"^{name}: listening on (\S+)$", self.text(), re.MULTILINE)
+        found = re.search(rf"^{name}: listening on (\S+)", self.text(), re.MULTILINE)
         assert found, self.text()
         return found[1]
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and body of one of its pages."""
-        address = re.search(r"^health and metrics: http://(\S+):(\d+)/metrics$", self.text(), re.MULTILINE)
+        address = re.search(r"^health and metrics: http://(\S+):(\d+)/metrics ", self.text(), re.MULTILINE)
         assert address, self.text()
         reply = send((address[1], int(address[2])), "GET", path)
         return reply.status, reply.body.decode()

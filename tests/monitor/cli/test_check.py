@@ -30,7 +30,36 @@ def store(path: Path) -> Mapping[str, str]:
 async def test_parts_are_in_the_order_in_which_data_flows(tmp_path: Path) -> None:
     """Whoever reads from the top finds the first thing that is wrong first."""
     parts = list(await checked(store=store(tmp_path / "shop.db")))
-    assert ["installation", "collectors", "dialects", "store", "metrics", "judge", "channels", "grafana"] == parts
+    listeners = ["listener otlp_http", "listener otlp_grpc", "listener web"]
+    expected = [
+        "installation",
+        "collectors",
+        *listeners,
+        "dialects",
+        "store",
+        "metrics",
+        "judge",
+        "channels",
+        "grafana",
+    ]
+    assert expected == parts
+
+
+async def test_listeners_say_who_may_come_in(tmp_path: Path) -> None:
+    """Where each listens, whether it is encrypted and who may come in is told without a secret."""
+    (tmp_path / "tokens").write_text("s3cret\n")
+    collectors = [
+        {"kind": "otlp_http", "host": "::", "auth": {"tokens": ["s3cret"], "tokens_file": str(tmp_path / "tokens")}},
+        {"kind": "otlp_grpc", "unix_socket": "/run/otlp.sock"},
+        {"kind": "file", "path": str(tmp_path)},
+    ]
+    parts = await checked(collectors=collectors, web={"host": "0.0.0.0", "open": True})  # noqa: S104 -- never bound
+    known = f"1 token, {tmp_path}/tokens"
+    assert {
+        "listener otlp_http": f"[::]:4318 (not encrypted; for who has a token or password ({known}))",
+        "listener otlp_grpc": "/run/otlp.sock (not encrypted; for the socket's owner and group)",
+        "listener web": "http://0.0.0.0:8080/metrics (not encrypted; for anybody who reaches it)",
+    } == {name: part.message for name, part in parts.items() if name.startswith("listener ")}
 
 
 async def test_new_store_is_not_made(tmp_path: Path) -> None:
@@ -78,7 +107,7 @@ async def test_one_broken_part_keeps_no_other_from_being_looked_at(tmp_path: Pat
         grafana={"url": NOBODY, "token": "s3cr3t", "timeout": "2s"},
     )
     expected = {"installation": True, "collectors": False, "dialects": True, "store": False, "metrics": True}
-    expected |= {"judge": False, "channels": False, "grafana": False}
+    expected |= {"listener web": True, "judge": False, "channels": False, "grafana": False}
     assert expected == {name: part.ok for name, part in found.items()}
     assert "s3cr3t" not in str(found)
 
