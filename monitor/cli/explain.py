@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from monitor.cli.explanation import as_json, as_text, explanation_of
-from monitor.cli.hidden_users import without_users
+from monitor.cli.hidden_users import user_ids, without_users
 from monitor.cli.options import CONFIG, FORMAT, STORE, examples, open_store_of
 from monitor.cli.output import quiet_pipe
 from monitor.runtime.build import pseudonym
@@ -19,7 +19,7 @@ from monitor.runtime.build import pseudonym
 @click.argument("turn_id")
 @CONFIG
 @STORE
-@click.option("--user-ids", "shows_users", is_flag=True, help="Show users' ids as the app sent them, in the spans.")
+@click.option("--user-ids", "shows_users", is_flag=True, help="Show users' ids as the app sent them.")
 @FORMAT
 def explain(turn_id: str, config: Path | None, store_url: str | None, form: str, *, shows_users: bool) -> None:
     """Print everything stored about a turn: spans, turn, sampling, prompt, reply, verdict, window.
@@ -28,11 +28,13 @@ def explain(turn_id: str, config: Path | None, store_url: str | None, form: str,
     """
     with open_store_of(config, store_url) as store:
         explanation = explanation_of(turn_id, store)
-        key = store.key("user")
-    if not shows_users:
-        hidden = without_users(
-            explanation.spans, pseudonym=partial(pseudonym, key=key), user_id=explanation.turn.user_id
-        )
+        hashed = partial(pseudonym, key=store.key("user"))
+    user_id = explanation.turn.user_id
+    if shows_users:
+        sent = user_ids(explanation.spans, pseudonym=hashed, user_id=user_id)
+        explanation = replace(explanation, user_ids=tuple(sorted(sent)))
+    else:
+        hidden = without_users(explanation.spans, pseudonym=hashed, user_id=user_id)
         explanation = replace(explanation, spans=hidden)
     with quiet_pipe():
         click.echo(as_json(explanation) if form == "jsonl" else as_text(explanation))

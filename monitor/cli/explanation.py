@@ -13,7 +13,7 @@ import orjson
 from monitor.display.alert_text import one_line
 from monitor.display.tables import TrendRow, printable, trend_line, trend_rows
 from monitor.errors import Rejected
-from monitor.model.judgements import Outcome, Sampling, Unscored, judge_id
+from monitor.model.judgements import MEANINGS, Outcome, Sampling, Unscored, judge_id
 from monitor.model.spans import Span
 from monitor.model.turns import Turn
 from monitor.payloads.otlp.fragments import decode_otlp
@@ -39,6 +39,8 @@ class Explanation:
     outcomes: tuple[Outcome, ...]
     windows: tuple[TrendRow, ...]
     """The windows that the turn is counted in, one a metric; all releases together."""
+    user_ids: tuple[str, ...] | None = None
+    """As the app sent them; None unless they are to be shown."""
 
 
 def explanation_of(turn_id: str, store: Store) -> Explanation:
@@ -92,7 +94,7 @@ def as_text(explanation: Explanation) -> str:
     """Return the explanation for a person, in the order in which things happened."""
     parts = [
         ("Spans", _spans(explanation.spans, explanation.turn)),
-        ("Turn", _turn(explanation.turn)),
+        ("Turn", [*_turn(explanation.turn), *_users(explanation)]),
         ("Sampling", _sampling(explanation.sampling, explanation.outcomes)),
     ]
     parts += [(f"Judged: {o.job.metric} (rubric {o.job.rubric_id})", _outcome(o)) for o in explanation.outcomes]
@@ -132,8 +134,20 @@ def _turn(turn: Turn) -> list[str]:
     ]
     lines += [f"history: {m.role}: {m.content}" for m in turn.history]
     if turn.citations is not None:
-        lines += [f"citation {c.rank}: {c.id or ''} {c.title or ''}: {c.content or ''}" for c in turn.citations]
+        lines += [
+            f"citation {c.rank}: {c.id or ''} {c.title or ''}: {c.content or ''}"
+            + ("" if c.is_evidence else "  (not seen by the model)")
+            for c in turn.citations
+        ]
     return [*lines, f"flags: {', '.join(sorted(turn.flags))}"] if turn.flags else lines
+
+
+def _users(explanation: Explanation) -> list[str]:
+    if explanation.user_ids is None or explanation.turn.user_id is None:
+        return []
+    none = "(not kept any more)" if not explanation.spans else "(not in the stored spans)"
+    shown = ", ".join(one_line(user_id, most=_LONGEST) for user_id in explanation.user_ids) or none
+    return [f"user_id as sent: {shown}"]
 
 
 def _sampling(sampling: Sampling | None, outcomes: Sequence[Outcome]) -> list[str]:
@@ -151,10 +165,13 @@ def _outcome(outcome: Outcome) -> list[str]:
     job, exchange = outcome.job, outcome.exchange
     lines = [f"inclusion probability {job.probability:g}, attempt {job.attempt}, by {_judge(outcome)}"]
     if isinstance(outcome, Unscored):
-        lines.append(f"no score: {outcome.reason.value} {outcome.detail}".rstrip())
+        why = f" {outcome.detail}" if outcome.detail else f": {MEANINGS[outcome.reason]}"
+        lines.append(f"no score: {outcome.reason.value}{why}")
     else:
         finding = outcome.finding
-        lines.append(f"score {finding.score}, {'a defect' if finding.defect else 'no defect'}: {finding.reason}")
+        verdict = "a defect" if finding.defect else "no defect"
+        reason = finding.reason or ("no reason given" if finding.defect else "")
+        lines.append(f"score {finding.score}, {verdict}" + (f": {reason}" if reason else ""))
         lines += [f"{d.index}: {d.verdict} {d.reason} {d.evidence}".rstrip() for d in finding.details]
     lines.append(
         f"{exchange.calls} calls, {exchange.input_tokens} + {exchange.output_tokens} tokens, ${exchange.cost_usd:.4f}"

@@ -19,12 +19,18 @@ def without_users(spans: Sequence[Span], *, pseudonym: Callable[[str], str], use
 
     An id is what a known key holds, and whatever has the pseudonym `user_id`, under any key and inside JSON.
     """
-    ids = {value for span in spans if (value := session_and_user.user(span.attributes)) is not None}
-    if user_id is not None:
-        ids |= {value for span in spans for value in _texts(span) if pseudonym(value) == user_id}
+    ids = user_ids(spans, pseudonym=pseudonym, user_id=user_id)
     # The longest first: one may be a part of another.
     names = {value: f"user:{pseudonym(value)}" for value in sorted(ids, key=len, reverse=True)}
     return tuple(_hidden(span, names) for span in spans) if names else tuple(spans)
+
+
+def user_ids(spans: Sequence[Span], *, pseudonym: Callable[[str], str], user_id: str | None) -> frozenset[str]:
+    """Return the users' ids as the app sent them: what a known key holds, and whatever has the pseudonym `user_id`."""
+    ids = {value for span in spans if (value := session_and_user.user(span.attributes)) is not None}
+    if user_id is not None:
+        ids |= {value for span in spans for value in _texts(span) if pseudonym(value) == user_id}
+    return frozenset(ids)
 
 
 def _texts(span: Span) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The command `rag-monitor`: a file each for its verbs. Exit status: 0 ok, 1 failed, 2 usage or settings."""
+"""The command `rag-monitor`: a file each for its verbs. Exit status: 0 ok, 1 failed or not there, 2 usage."""
 
 from __future__ import annotations
 
@@ -52,7 +52,11 @@ def main() -> None:
 @click.group(context_settings=_CONTEXT, epilog=examples("rag-monitor demo", "rag-monitor run", "rag-monitor trends"))
 @click.version_option(version("rag-monitor"), prog_name="rag-monitor")
 def commands() -> None:
-    """Watch deployed RAG chat apps: OpenTelemetry in, judged turns, honest trends and alerts out."""
+    """Watch deployed RAG chat apps: OpenTelemetry in, judged turns, honest trends and alerts out.
+
+    Exit status: 0 when it is done, 1 when it failed or what was asked for is not there (a turn, trace, app or metric),
+    2 when the command or the settings are wrong.
+    """
     refuse_unused()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from monitor.cli.known_names import check_names
 from monitor.cli.options import CONFIG, STORE, examples, moment, open_store_of, settings_of
 from monitor.cli.prediction import drawn, mean_output_tokens
 from monitor.errors import ConfigError
@@ -50,6 +51,7 @@ def score(
         begin = kept_since
     samplings: list[Sampling] = []
     with open_store_of(config, store_url) as store:
+        check_names(store, app=app, metrics=())
         metrics = _chosen(settings, names, store.key("fence"))
         rubrics = [metric.rubric for metric in metrics]
 

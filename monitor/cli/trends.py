@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from monitor.cli.known_names import check_names
 from monitor.cli.options import CONFIG, FORMAT, STORE, examples, moment, open_store_of
 from monitor.cli.output import print_rows
 from monitor.display import tables
@@ -33,6 +34,7 @@ def trends(
 ) -> None:
     """Print defect rates with their intervals, and what is not known: turns unscored, pending, not sampled."""
     with open_store_of(config, store_url) as store:
+        check_names(store, app=app, metrics=() if metric is None else (metric,))
         windows = store.rollups(app=app, metric=metric, since=moment(since) if since is not None else None)
         rows = tables.trend_rows(windows, by=_BY[by])
         print_rows(form, rows, tables.trend_line, lambda trend: tables.trend_table(tuple(trend)))

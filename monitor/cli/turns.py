@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from monitor.cli.known_names import check_names
 from monitor.cli.options import CONFIG, FORMAT, STORE, examples, moment, open_store_of
 from monitor.cli.output import TABLE_ROWS, print_rows
 from monitor.display import tables
@@ -48,6 +49,7 @@ def turns(
     if metrics and not only_bad:
         raise click.UsageError("--metric goes with --bad")
     with open_store_of(config, store_url) as store:
+        check_names(store, app=app, metrics=metrics)
         stored = store.turns(
             app=app,
             since=moment(since) if since is not None else None,

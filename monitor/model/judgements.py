@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 
@@ -42,6 +43,29 @@ class Reason(StrEnum):
     INTERNAL = "internal"
     """A fault of ours; the log names it."""
 
+
+MEANINGS: Mapping[Reason, str] = MappingProxyType(
+    {
+        Reason.NO_QUERY: "no question was captured",
+        Reason.NO_RESPONSE: "no answer was captured, or it is blank",
+        Reason.NO_CONTEXT: "no text of documents was captured, or the model saw none of those that were retrieved",
+        Reason.NO_GROUND_TRUTH: "there is no reference answer, or nobody said which documents are relevant",
+        Reason.NO_CLAIMS: "the answer states nothing that documents could support",
+        Reason.NOT_SUPPORTED: "no reason given; the metric abstains, such as where answer and documents are in "
+        "different languages, the question is an image, or what it needs does not apply",
+        Reason.CONTENT_FILTER: "the content filter of the judge's endpoint stopped it",
+        Reason.REFUSED: "the judge declined to judge",
+        Reason.UNREADABLE: "the judge's reply is not what was asked for",
+        Reason.TRUNCATED: "the judge's reply was cut off",
+        Reason.TIMEOUT: "the judge did not answer in time",
+        Reason.REJECTED: "the judge's endpoint, or the metric, refused this turn",
+        Reason.UNAVAILABLE: "the judge could not be reached within the attempts allowed",
+        Reason.EXPIRED: "it waited too long to be judged",
+        Reason.BUDGET: "the budget was spent",
+        Reason.INTERNAL: "a fault of ours; the log names it",
+    }
+)
+"""Each reason in words."""
 
 FAILURES = frozenset(
     {

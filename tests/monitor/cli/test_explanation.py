@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from monitor.cli.explanation import as_json, as_text, explanation_of
+from monitor.cli.explanation import Explanation, as_json, as_text, explanation_of
 from monitor.cli.main import commands
 from monitor.cli.replay import replay_recording
 from monitor.errors import Rejected
+from monitor.model.judgements import MEANINGS, Reason, Unscored, Verdict
+from monitor.model.turns import Citation
 from monitor.runtime.build import open_parts
 from monitor.settings.tree import Settings
 from monitor.store.sql_store import SqlStore, open_store
@@ -176,3 +178,49 @@ def test_user_ids_are_hidden_unless_asked_for(tmp_path: Path) -> None:
     assert "ann@example.org" not in shown
     assert f"user:{turn['user_id']}" in shown
     assert "ann@example.org" in called("explain", turn["turn_id"], "--format", "jsonl", "--user-ids")
+    assert "ann@example.org" not in called("explain", turn["turn_id"])
+    assert "  user_id as sent: ann@example.org\n" in called("explain", turn["turn_id"], "--user-ids")
+
+
+def test_text_of_user_ids_that_are_not_kept(store: SqlStore) -> None:
+    """Where the spans are gone, so are the ids."""
+    found = explanation_of(next(iter(store.turns())).turn_id, store)
+    pruned = replace(found, turn=replace(found.turn, user_id="4f"), spans=(), user_ids=())
+    assert "  user_id as sent: (not kept any more)\n" in as_text(pruned)
+
+
+def _judged(store: SqlStore, outcome_type: type[Verdict] | type[Unscored]) -> Explanation:
+    """A turn with exactly one outcome, of this type."""
+    explanations = (explanation_of(turn.turn_id, store) for turn in store.turns())
+    found = next(e for e in explanations if any(isinstance(o, outcome_type) for o in e.outcomes))
+    return replace(found, outcomes=tuple(o for o in found.outcomes if isinstance(o, outcome_type))[:1])
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_text_says_what_a_reason_means(store: SqlStore, reason: Reason) -> None:
+    """A turn without a score has more than a word for it, also where nobody gave a detail."""
+    found = _judged(store, Unscored)
+    (outcome,) = found.outcomes
+    assert isinstance(outcome, Unscored)
+    text = as_text(replace(found, outcomes=(replace(outcome, reason=reason, detail=""),)))
+    assert f"  no score: {reason.value}: {MEANINGS[reason]}\n" in text
+
+
+def test_text_of_a_defect_without_reason(store: SqlStore) -> None:
+    """A judge that gave no reason is said to have given none."""
+    found = _judged(store, Verdict)
+    (outcome,) = found.outcomes
+    assert isinstance(outcome, Verdict)
+    finding = replace(outcome.finding, score=1.0, defect=True, reason="")
+    assert "  score 1.0, a defect: no reason given\n" in as_text(
+        replace(found, outcomes=(replace(outcome, finding=finding),))
+    )
+
+
+def test_text_marks_documents_that_the_model_did_not_see(store: SqlStore) -> None:
+    """A document that was dropped stands there, and is no evidence."""
+    found = explanation_of(next(iter(store.turns())).turn_id, store)
+    citations = (Citation(id="a", content="A mill.", used=True), Citation(id="b", content="A pump.", used=False))
+    lines = as_text(replace(found, turn=replace(found.turn, citations=citations))).splitlines()
+    assert any(line.endswith("A mill.") for line in lines)
+    assert any(line.endswith("A pump.  (not seen by the model)") for line in lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Callable, Iterator
@@ -122,6 +123,40 @@ def test_wrong_usage_is_told(call: Call, arguments: tuple[str, ...], message: st
     done = call(*arguments)
     assert (2, "") == (done.status, done.out)
     assert message in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("turns", "--app", "shpo"), "no turn of app 'shpo' is stored; did you mean 'shop'?"),
+        (("turns", "--app", "desk", "--format", "jsonl"), "no turn of app 'desk' is stored; known: shop"),
+        (("turns", "--bad", "--metric", "tone"), "no stored turn was measured by 'tone'; known: groundedness_proxy"),
+        (("trends", "--app", "desk"), "no turn of app 'desk' is stored; known: shop"),
+        (("trends", "--metric", "tone"), "no stored turn was measured by 'tone'; known: groundedness_proxy"),
+        (("score", "--metric", "refusal_proxy", "--since", "9d", "--app", "desk"), "no turn of app 'desk' is stored"),
+    ],
+)
+def test_unknown_names_are_told(call: Call, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    """Whoever asks for an app or metric that nothing is stored of hears so, with what there is; the status is 1."""
+    (tmp_path / "rag-monitor.yaml").write_text("metrics: [groundedness, refusal_proxy]\n")
+    record = {
+        "query": "Why?",
+        "response": "A mill grinds.",
+        "citations": [{"content": "A mill grinds."}],
+        "app": "shop",
+    }
+    (tmp_path / "turns.jsonl").write_text(json.dumps(record) + "\n")
+    assert 0 == call("replay", "turns.jsonl").status
+    assert 0 == call(arguments[0], "--app", "shop", *(arguments[1:5] if arguments[0] == "score" else ())).status
+    done = call(*arguments)
+    assert (1, "") == (done.status, done.out)
+    assert done.err.startswith(f"rag-monitor: {message}")
+
+
+def test_no_name_is_known_yet(call: Call) -> None:
+    """An empty store knows no app."""
+    call("migrate")
+    assert "no turn of app 'shop' is stored; known: none" in call("turns", "--app", "shop").err
 
 
 @pytest.mark.parametrize("verb", ["turns", "trends", "alerts", "explain"])
