@@ -23,7 +23,7 @@ from monitor.model.judgements import (
     Verdict,
 )
 from monitor.model.spans import Assembly, Fragment, StoredFragment
-from monitor.model.stored import Assembled, Backlog, Extent, ReceivedTrace, TraceSize, Window
+from monitor.model.stored import Assembled, Backlog, Extent, OldestText, ReceivedTrace, TraceSize, Window
 from monitor.model.trends import Alert, AlertState, Baseline, Notification, Rollup, Series, Undelivered
 from monitor.model.turns import Turn
 
@@ -310,6 +310,20 @@ class LeaseStore(Protocol):
         """Return how long the lease lasts yet, negative when it is over; None when nobody ever took it."""
 
 
+class TextStore(Protocol):
+    """What users wrote, and how long it is kept."""
+
+    def prune(self, *, text_before: datetime, fragments_before: datetime, limit: int) -> int:
+        """Delete user text of turns started before and assembled fragments received before; return rows touched.
+
+        Up to `limit` of each kind. When nothing is left, SQLite's log is emptied of what was deleted, as far as no
+        reader keeps it there.
+        """
+
+    def oldest(self) -> OldestText:
+        """Return since when text is kept."""
+
+
 class Store(
     UnderWayStore,
     SpanStore,
@@ -324,6 +338,10 @@ class Store(
 ):
     """One database."""
 
+    @property
+    def kept_text(self) -> TextStore:
+        """What users wrote."""
+
     def now(self) -> datetime:
         """Return what time it is by the clock that all processes of this database share."""
 
@@ -335,9 +353,6 @@ class Store(
 
     def check(self) -> None:
         """Raise `StoreUnavailable` unless the database answers and its schema is the one this version expects."""
-
-    def prune(self, *, text_before: datetime, fragments_before: datetime, limit: int) -> int:
-        """Delete user text of turns started before and assembled fragments received before; return rows touched."""
 
     def close(self) -> None:
         """Release connections."""

@@ -70,3 +70,13 @@ class Extent:
     ended_at: datetime
     single_call: bool
     response: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldestText:
+    """Since when text is kept; None where nothing is."""
+
+    fragment_at: datetime | None
+    """When the first stored fragment was received; None, too, while it waits to be assembled."""
+    turn_at: datetime | None
+    """When the first turn began whose text, or what a judge was asked about it, is kept."""

@@ -27,6 +27,7 @@ from monitor.runtime.intake import Intake
 from monitor.runtime.isolation import GuardedReports, started
 from monitor.runtime.leadership import Leadership
 from monitor.runtime.memory import giving_back
+from monitor.runtime.overdue_text import OverdueText
 from monitor.runtime.pipeline import Pipeline
 from monitor.runtime.schedule import Schedule, Tick
 from monitor.runtime.shared_clock import SharedClock
@@ -88,6 +89,7 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
         leadership = Leadership(parts.store, parts.worker, clock=clock)
         vitals = _vitals(parts, telemetry, clock, leadership, roles=roles)
         if "schedule" in roles:
+            vitals.watch_retention(OverdueText(parts.store.kept_text, settings.retention, clock=clock))
             vitals.watch_channels(tuple(channels), settings.alert)
             if publisher is not None:
                 vitals.watch_publisher(publisher)

@@ -7,9 +7,11 @@ collectors meanwhile.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 
 from monitor.ports import Channel, Clock, Publisher
 from monitor.runtime.build import Parts
@@ -17,8 +19,10 @@ from monitor.settings.tree import ScoreSettings
 from monitor.stages import alert, assemble, detect, publish, rollup, sample
 from monitor.stages.score import Scorer
 
-_PRUNED_AT_ONCE, _PRUNE_ROUNDS = 1000, 200
-"""Rows of a kind per transaction, and transactions per tick: other writers get their turn in between."""
+_PRUNED_AT_ONCE = 1000
+"""Rows of a kind per transaction: other writers get their turn in between."""
+_PRUNING = timedelta(seconds=20)
+"""How long one tick deletes at most, since a stop waits for it; `bench/retention.py` says what that is enough for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +93,17 @@ class Pipeline:
 
     async def prune(self, now: datetime) -> int:
         """Delete what is older than the settings keep; what is left after a while waits for the next tick."""
-        return await asyncio.to_thread(self._prune, now)
+        kept, store = self.parts.settings.retention, self.parts.store.kept_text
+        until = time.monotonic() + _PRUNING.total_seconds()
+        prune = partial(
+            store.prune, text_before=now - kept.text, fragments_before=now - kept.spans, limit=_PRUNED_AT_ONCE
+        )
+        touched = 0
+        while rows := await asyncio.to_thread(prune):
+            touched += rows
+            if time.monotonic() > until:
+                break
+        return touched
 
     def scorer(self, settings: ScoreSettings, *, clock: Clock) -> Scorer:
         """Return the worker that judges what is sampled; `settings` are the parts', or a copy with other limits."""
@@ -105,15 +119,3 @@ class Pipeline:
             budget=judge.budget,
             second_opinions=judge.second_opinions,
         )
-
-    def _prune(self, now: datetime) -> int:
-        kept = self.parts.settings.retention
-        touched = 0
-        for _ in range(_PRUNE_ROUNDS):
-            rows = self.parts.store.prune(
-                text_before=now - kept.text, fragments_before=now - kept.spans, limit=_PRUNED_AT_ONCE
-            )
-            touched += rows
-            if not rows:
-                break
-        return touched

@@ -20,6 +20,7 @@ from monitor.runtime.collector_metrics import Counting, exported, fields_of, gau
 from monitor.runtime.intake import Intake, IntakeStats
 from monitor.runtime.isolation import PluginFailures, Reporting
 from monitor.runtime.leadership import Leadership
+from monitor.runtime.overdue_text import OverdueText
 from monitor.runtime.shared_clock import SharedClock
 from monitor.settings.tree import AlertSettings
 from monitor.stages.publish import GAUGES, quality_gauges
@@ -210,6 +211,12 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
         self._telemetry.watch("unscheduled_seconds", leadership.gauges, description=description)
         if is_problem:
             self._sources["schedule"] = leadership.health
+
+    def watch_retention(self, overdue: OverdueText) -> None:
+        """Export by how much text is older than it is to be kept. No load balancer should turn away for it."""
+        self._looks.append(overdue.look)
+        description = "Time by which the oldest rows are older than `retention` keeps them, by its key"
+        self._telemetry.watch("retention_overdue_seconds", overdue.gauges, description=description)
 
     async def _keep_looking(self) -> None:
         while True:

@@ -305,8 +305,8 @@ class WebSettings(Listener):
 class RetentionSettings(Section):
     """How long text is kept. Verdicts' scores and rollups stay."""
 
-    every: Duration = timedelta(minutes=10)
-    """How often old rows are deleted."""
+    every: Duration = timedelta(minutes=1)
+    """How often old rows are deleted, for up to 20 seconds."""
     text: Duration = timedelta(days=30)
     """Of turns, prompts and replies, by when the turn began."""
     spans: Duration = timedelta(days=2)

@@ -96,6 +96,18 @@ class Database:
         with self._served(doing), self._engine.connect() as connection:
             yield connection.execution_options(**{_BEGIN: ""})
 
+    def empty_log(self) -> bool:
+        """Take what was overwritten out of SQLite's log; False while a reader keeps it there. PostgreSQL's is its own.
+
+        Raises:
+            StoreUnavailable: the database cannot be reached.
+        """
+        if self._log is None:
+            return True
+        doing = "emptying the log"
+        with self._served(doing), self._in_turn(doing), self.outside_transactions(doing) as connection:
+            return self._log.empty(cast("sqlite3.Connection", connection.connection.driver_connection))
+
     def close(self) -> None:
         """Close the pool's connections."""
         self._engine.dispose()
@@ -183,6 +195,8 @@ def _prepare_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None
         f"journal_size_limit = {LIMIT // 2}",
         "cache_size = -2000",
         "temp_store = MEMORY",
+        # Deleted text is overwritten. Debian's SQLite does so on its own, others leave it in the file.
+        "secure_delete = ON",
     ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()

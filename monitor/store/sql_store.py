@@ -30,6 +30,7 @@ from monitor.store import second_opinions as second_opinion_rows
 from monitor.store import spend as spending
 from monitor.store import under_way as under_way_rows
 from monitor.store.database import Database
+from monitor.store.kept_text import KeptText
 from monitor.stores import UnderWayKind
 
 
@@ -69,6 +70,7 @@ class SqlStore:
     def __init__(self, database: Database, *, window: timedelta) -> None:
         self._database = database
         self._window = window
+        self.kept_text = KeptText(database)
 
     def append(self, fragments: Sequence[Fragment]) -> int:
         """As `SpanStore.append`."""
@@ -383,13 +385,6 @@ class SqlStore:
     def check(self) -> None:
         """As `Store.check`."""
         migration.check(self._database)
-
-    def prune(self, *, text_before: datetime, fragments_before: datetime, limit: int) -> int:
-        """As `Store.prune`; up to `limit` rows of each kind, so call it until it returns 0."""
-        with self._database.writing("pruning text") as connection:
-            texts = housekeeping.prune_text(connection, before=text_before, limit=limit)
-        with self._database.writing("pruning fragments") as connection:
-            return texts + housekeeping.prune_fragments(connection, before=fragments_before, limit=limit)
 
     def close(self) -> None:
         """As `Store.close`."""

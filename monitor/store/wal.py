@@ -1,4 +1,4 @@
-"""Keeps SQLite's write-ahead log from growing without end.
+"""Keeps SQLite's write-ahead log from growing without end, and deleted text from staying in it.
 
 SQLite starts its log over only in a moment in which nobody reads from it. With readers that overlap all the time no
 such moment comes (https://www.sqlite.org/wal.html section 6): three of them made a log of 534 MB out of 400 MB written.
@@ -37,13 +37,20 @@ class WriteAheadLog:
             return
         if size < self._tried_at + self._limit:
             return
+        self.empty(connection)
+        self._tried_at = self._size()
+
+    def empty(self, connection: sqlite3.Connection) -> bool:
+        """Write the log into the file and cut it to nothing; return False when a reader kept it for a second.
+
+        `connection` must not be in a transaction. What was committed stays committed whatever becomes of this.
+        """
         patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
         connection.execute(f"PRAGMA busy_timeout = {_PATIENCE // timedelta(milliseconds=1)}")
-        # What was committed stays committed whatever becomes of this.
         with suppress(sqlite3.OperationalError):
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         connection.execute(f"PRAGMA busy_timeout = {patience}")
-        self._tried_at = self._size()
+        return self._size() == 0
 
     def _size(self) -> int:
         try:

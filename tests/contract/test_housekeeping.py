@@ -20,7 +20,7 @@ HOUR = timedelta(hours=1)
 def prune(store: Store, *, text: datetime | None = None, fragments: datetime | None = None, limit: int = 1000) -> int:
     """Prune what is older than the given instants, and nothing where none is given."""
     long_ago = datetime(1980, 1, 1, tzinfo=UTC)
-    return store.prune(text_before=text or long_ago, fragments_before=fragments or long_ago, limit=limit)
+    return store.kept_text.prune(text_before=text or long_ago, fragments_before=fragments or long_ago, limit=limit)
 
 
 def test_nothing_waits(store: Store) -> None:

@@ -81,7 +81,7 @@ def test_anchors(store: Store, make: Make) -> None:
     assert store.anchors(("g1",), before=before, limit=1) == (verdicts[1],)
     assert store.anchors(("g2",), before=before, limit=5) == ()
     assert store.anchors(("g1",), before=replace(before, fingerprint="x"), limit=5) == ()
-    store.prune(text_before=make.now + MINUTE, fragments_before=make.now, limit=10)
+    store.kept_text.prune(text_before=make.now + MINUTE, fragments_before=make.now, limit=10)
     assert store.anchors(("g1",), before=before, limit=5) == ()
 
 

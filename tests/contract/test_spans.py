@@ -57,7 +57,7 @@ def test_positions_grow(store: Store, make: Make) -> None:
     positions = [stored[trace_id][place].position for place in (0, 1) for trace_id in traces]
     assert sorted(set(positions)) == positions
     store.replace_turns([Assembly(trace_id=t, through=positions[-1], turns=()) for t in traces], now=make.now)
-    assert store.prune(text_before=make.now, fragments_before=make.now + SECOND, limit=100) == 6
+    assert store.kept_text.prune(text_before=make.now, fragments_before=make.now + SECOND, limit=100) == 6
     late = make.fragment(traces[0])
     store.append([late])
     assert store.fragments(traces)[traces[0]][0].position > positions[-1]
@@ -152,7 +152,7 @@ def test_reopened(store: Store, make: Make) -> None:
     store.replace_turns([Assembly(trace_id=t, through=through, turns=()) for t in (whole, part)], now=make.now)
     make.assembled(store, replace(make.turn(), trace_id=part))
     store.append([make.fragment(part)])
-    store.prune(text_before=make.now - 9 * SECOND, fragments_before=make.now - SECOND, limit=1)
+    store.kept_text.prune(text_before=make.now - 9 * SECOND, fragments_before=make.now - SECOND, limit=1)
     waiting = store.due(quiet_since=make.now + SECOND, open_since=make.now, limit=9)
     assert 1 == store.reopen([whole, part, unknown], as_of=make.now)
     assert 1 == store.reopen([whole], as_of=make.now)

@@ -62,7 +62,7 @@ def test_no_twins(store: Store, make: Make) -> None:
     store.finish([make.verdict(judged)])
     assert twins(store, [waiting, replace(judged, rubric_id="g2")]) == {}
     assert list(twins(store, [judged])) == [judged]
-    store.prune(text_before=turn.started_at + DAY, fragments_before=FIRST, limit=10)
+    store.kept_text.prune(text_before=turn.started_at + DAY, fragments_before=FIRST, limit=10)
     assert twins(store, [judged]) == {}
 
 

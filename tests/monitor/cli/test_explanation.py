@@ -124,7 +124,7 @@ def test_pruned_turn_is_still_explained(tmp_path: Path) -> None:
     replayed(settings(path))
     store = open_store(f"sqlite:///{path}", migrate=False)
     future = datetime(2100, 1, 1, tzinfo=UTC)
-    while store.prune(text_before=future, fragments_before=future, limit=1000):
+    while store.kept_text.prune(text_before=future, fragments_before=future, limit=1000):
         pass
     turn = next(turn for turn in store.turns() if store.outcomes(turn.turn_id))
     found = explanation_of(turn.turn_id, store)
