@@ -2,6 +2,9 @@
 
 What a process writes down for others, such as when a job may be tried again, is compared with their time. With the
 clock of each host, a host a day ahead would keep work from the others for a day.
+
+A clock that is set far off while we run is not followed until it has stayed so for a while: what is older than the
+settings keep would be deleted, jobs would expire and incidents end, and a clock that is set right again undoes none.
 """
 
 from __future__ import annotations
@@ -9,18 +12,34 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 log = logging.getLogger(__name__)
 
 _JUMP = timedelta(minutes=1)
 """More than any clock drifts between two looks."""
+_DOUBT = timedelta(minutes=10)
+"""How long a clock that was set must have stayed so before it is followed."""
+
+
+def steady_seconds() -> float:
+    """Return the seconds of a clock that nobody sets; where the system can tell, it runs while the machine sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubted:
+    """How far a clock was set, and when that was seen."""
+
+    jump: timedelta
+    since: float
 
 
 class SharedClock:
     """Tells the database's time; a `Clock` that may be read from any thread."""
 
-    def __init__(self, read: Callable[[], datetime], *, seconds: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, read: Callable[[], datetime], *, seconds: Callable[[], float] = steady_seconds) -> None:
         """Look at once.
 
         Args:
@@ -32,7 +51,8 @@ class SharedClock:
         """
         self._read = read
         self._seconds = seconds
-        self._at = self._look()
+        self._at = (read(), seconds())
+        self._doubted: _Doubted | None = None
 
     def __call__(self) -> datetime:
         """Return the instant."""
@@ -40,17 +60,26 @@ class SharedClock:
         return at + timedelta(seconds=self._seconds() - then)
 
     def look(self) -> None:
-        """Go on from what the database says now; say so when that is not what was expected.
+        """Go on from what the database says now; if it is far from what was expected, only once it stays so.
 
         Raises:
             StoreUnavailable: the database cannot serve us; time goes on steadily until it can.
         """
-        looked = self._look()
-        expected = self()
-        self._at = looked
-        if abs(jump := looked[0] - expected) >= _JUMP:
-            log.warning("the clock was set %s by %s", "back" if jump < timedelta(0) else "ahead", abs(jump))
+        read, seconds = self._read(), self._seconds()
+        jump, doubted = read - self(), self._doubted
+        if abs(jump) < _JUMP:
+            if doubted:
+                log.warning("the clock is right again")
+            self._at, self._doubted = (read, seconds), None
+        elif doubted is None or abs(jump - doubted.jump) >= _JUMP:
+            self._doubted = _Doubted(jump, seconds)
+            log.warning(
+                "the clock was set %s: time goes on without that until it stays so for %s", _words(jump), _DOUBT
+            )
+        elif seconds - doubted.since >= _DOUBT.total_seconds():
+            self._at, self._doubted = (read, seconds), None
+            log.warning("the clock stays %s: it is followed from now on", _words(jump))
 
-    def _look(self) -> tuple[datetime, float]:
-        # By the end of the call it is that late at least, and between two calls time never goes back.
-        return self._read(), self._seconds()
+
+def _words(jump: timedelta) -> str:
+    return f"{abs(jump)} {'back' if jump < timedelta(0) else 'ahead'}"

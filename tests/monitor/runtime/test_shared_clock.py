@@ -50,14 +50,44 @@ def test_database_that_is_gone() -> None:
     assert NOW + 60 * SECOND == clock()
 
 
-@pytest.mark.parametrize(("jump", "said"), [(DAY, "ahead by 1 day, 0:00:00"), (-DAY, "back by 1 day, 0:00:00")])
-def test_clock_that_is_set(caplog: pytest.LogCaptureFixture, jump: timedelta, said: str) -> None:
-    """Where the clock was set the log says so once, and time goes on from there."""
+@pytest.mark.parametrize(("jump", "said"), [(DAY, "1 day, 0:00:00 ahead"), (-DAY, "1 day, 0:00:00 back")])
+def test_clock_that_is_set_and_set_right_again(caplog: pytest.LogCaptureFixture, jump: timedelta, said: str) -> None:
+    """Time goes on as if nothing had been, and the log says both."""
     database = Database()
     clock = SharedClock(database.read, seconds=lambda: database.seconds)
     with caplog.at_level(logging.WARNING):
-        database.now = NOW + jump
+        for seconds in range(0, 540, 5):
+            database.seconds, database.now = 100.0 + seconds, NOW + jump + seconds * SECOND
+            clock.look()
+            assert NOW + seconds * SECOND == clock()
+        database.now = NOW + 540 * SECOND
         clock.look()
-        clock.look()
-    assert NOW + jump == clock()
-    assert [f"the clock was set {said}"] == [record.getMessage() for record in caplog.records]
+    assert NOW + 540 * SECOND == clock()
+    assert [
+        f"the clock was set {said}: time goes on without that until it stays so for 0:10:00",
+        "the clock is right again",
+    ] == [record.getMessage() for record in caplog.records]
+
+
+@pytest.mark.parametrize("jump", [DAY, -DAY])
+def test_clock_that_stays_as_it_was_set(caplog: pytest.LogCaptureFixture, jump: timedelta) -> None:
+    """After ten minutes it is taken for right."""
+    database = Database()
+    clock = SharedClock(database.read, seconds=lambda: database.seconds)
+    with caplog.at_level(logging.WARNING):
+        for seconds in range(0, 605, 5):
+            database.seconds, database.now = 100.0 + seconds, NOW + jump + seconds * SECOND
+            clock.look()
+    assert NOW + jump + 600 * SECOND == clock()
+    assert caplog.records[-1].getMessage().endswith(": it is followed from now on")
+
+
+def test_clock_that_is_set_again_and_again() -> None:
+    """Each time it is doubted anew."""
+    database = Database()
+    clock = SharedClock(database.read, seconds=lambda: database.seconds)
+    for number in range(5):
+        for seconds in range(number * 500, number * 500 + 500, 5):
+            database.seconds, database.now = 100.0 + seconds, NOW + (number + 1) * DAY + seconds * SECOND
+            clock.look()
+    assert NOW + 2495 * SECOND == clock()
