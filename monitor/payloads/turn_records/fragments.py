@@ -204,7 +204,7 @@ def _trace_id(record: _Record, app: str) -> str | None:
 def _started(record: _Record, received_at: datetime) -> tuple[datetime, bool]:
     """Return when the turn began, and whether the record gives an impossible time."""
     moment = _utc(record.started_at)
-    # As for spans: a turn is never dated 1970 or next year, where nobody looks at its window.
+    # As for spans: a turn is never dated 1970 or later than now, where nobody looks at its window.
     if moment is None or not EARLIEST <= moment <= received_at + AHEAD:
         return received_at, record.started_at is not None
     return moment, False

@@ -11,7 +11,7 @@ from monitor.payloads.otlp.fragments import decode_otlp, split_otlp
 NOW = datetime(2026, 5, 4, 10, 0, 10, tzinfo=UTC)
 NOW_NS = 1_777_888_810_000_000_000
 START, END = NOW_NS - 9_000_000_000, NOW_NS - 8_000_000_000
-DAY = 86_400_000_000_000
+MINUTE, DAY = 60_000_000_000, 86_400_000_000_000
 
 Given = tuple[int, int, int, int]
 
@@ -46,7 +46,10 @@ def times(span: Span) -> tuple[int, int, bool]:
         (START // 1000, END // 1000, (NOW_NS, NOW_NS, True)),
         (START, 2**64 - 1, (START, START, True)),
         (NOW_NS + 2 * DAY, NOW_NS + 2 * DAY, (NOW_NS, NOW_NS, True)),
-        (NOW_NS + DAY // 2, NOW_NS + DAY // 2 + 5, (NOW_NS + DAY // 2, NOW_NS + DAY // 2 + 5, False)),
+        (NOW_NS + 5 * MINUTE - 9, NOW_NS + 5 * MINUTE, (NOW_NS + 5 * MINUTE - 9, NOW_NS + 5 * MINUTE, False)),
+        (NOW_NS + 5 * MINUTE, NOW_NS + 5 * MINUTE + 7, (NOW_NS - 7, NOW_NS, True)),
+        (NOW_NS + DAY // 2, NOW_NS + DAY // 2 + 5, (NOW_NS - 5, NOW_NS, True)),
+        (NOW_NS + DAY // 2, 0, (NOW_NS, NOW_NS, True)),
         (START - 400 * DAY, END - 400 * DAY, (START - 400 * DAY, END - 400 * DAY, False)),
     ],
 )
@@ -65,6 +68,19 @@ def test_leaf_without_times() -> None:
     """A span without times and children is dated by the others of its trace."""
     _, leaf = read((1, 0, START, END), (2, 1, 0, 0))
     assert (START, END, True) == times(leaf)
+
+
+def test_sender_whose_clock_is_ahead() -> None:
+    """Its spans keep their order and durations, and the last one ends when they arrived; others stay where they are."""
+    hour = 60 * MINUTE
+    root, child, other = read(
+        (1, 0, NOW_NS + hour, NOW_NS + hour + 900),
+        (2, 1, NOW_NS + hour + 100, NOW_NS + hour + 600),
+        (3, 1, START, END),
+    )
+    assert (NOW_NS - 900, NOW_NS, True) == times(root)
+    assert (NOW_NS - 800, NOW_NS - 300, True) == times(child)
+    assert (START, END, False) == times(other)
 
 
 def test_events() -> None:

@@ -70,8 +70,15 @@ def test_empty_context(context: object) -> None:
 
 def test_own_time_wins() -> None:
     """`started_at` with any offset dates the turn in UTC."""
-    (turn,) = turns({"query": "q", "response": "a", "started_at": "2026-03-01T13:30:00-08:00"})
-    assert turn.started_at == datetime(2026, 3, 1, 21, 30, tzinfo=UTC)
+    (turn,) = turns({"query": "q", "response": "a", "started_at": "2026-02-28T13:30:00-08:00"})
+    assert turn.started_at == datetime(2026, 2, 28, 21, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(("ahead", "expected"), [(5, (5, False)), (6, (0, True)), (24 * 60, (0, True))])
+def test_clock_that_is_ahead(ahead: int, expected: tuple[int, bool]) -> None:
+    """A turn that would begin more than five minutes after its arrival is dated by that, and flagged."""
+    (turn,) = turns({"query": "q", "response": "a", "started_at": (NOW + timedelta(minutes=ahead)).isoformat()})
+    assert ((turn.started_at - NOW) // timedelta(minutes=1), "time_repaired" in turn.flags) == expected
 
 
 def test_equal_lines_of_two_places_are_two_turns() -> None:
