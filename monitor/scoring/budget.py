@@ -62,6 +62,8 @@ class Ledger:
         self._clock = clock
         self._day = _midnight(clock())
         self._before = Spend()
+        self._of_days: dict[datetime, Spend] = {}
+        """What was spent on each day that is not the present one: a clock that is set may bring one back."""
         self._written: tuple[float, Spend] | None = None
         self._limited = budget.daily_usd is not None or budget.monthly_usd is not None
         self._totals = (0.0, 0.0)
@@ -131,9 +133,10 @@ class Ledger:
         now, spent = self._clock(), self._spent()
         today = _midnight(now)
         if today != self._day:
-            await self._record(self._day, spent - self._before)
+            self._of_days[self._day] = await self._close_day(spent)
             self._day, self._before = today, spent
-        of_day, of_month = await self._record(today, spent - self._before + Spend(usd=reserved))
+        of_today = self._of_days.get(today, Spend()) + (spent - self._before)
+        of_day, of_month = await self._record(today, of_today + Spend(usd=reserved))
         self._totals = (of_day - reserved, of_month - reserved)
         self._written = (time.monotonic(), spent)
         self._judge_totals(since=0.0)
@@ -157,6 +160,12 @@ class Ledger:
             spend = await asyncio.to_thread(self._store.spend, since=month, until=self._day + timedelta(days=1))
             self._usual_usd = spend.usd / spend.calls if spend.calls else 0.0
         return self._usual_usd * self._at_once
+
+    async def _close_day(self, spent: Spend) -> Spend:
+        """Write down what was spent on the day that is over, without calls under way, and return it."""
+        of_day = self._of_days.get(self._day, Spend()) + (spent - self._before)
+        await self._record(self._day, of_day)
+        return of_day
 
     async def _record(self, day: datetime, spend: Spend) -> tuple[float, float]:
         return await asyncio.to_thread(self._store.record_spend, self._worker, day=day, spend=spend)
