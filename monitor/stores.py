@@ -51,11 +51,14 @@ class SpanStore(Protocol):
     def append(self, fragments: Sequence[Fragment]) -> int:
         """Make all fragments durable in one transaction; return how many were new."""
 
-    def due(self, *, quiet_since: datetime, open_since: datetime, limit: int) -> tuple[str, ...]:
+    def due(
+        self, *, quiet_since: datetime, open_since: datetime, limit: int, ahead: datetime | None = None
+    ) -> tuple[str, ...]:
         """Return traces to assemble, longest waiting first.
 
         A trace is due when it has fragments not yet assembled, and either its newest fragment arrived before
-        `quiet_since` or its oldest not yet assembled one before `open_since`.
+        `quiet_since` or its oldest not yet assembled one before `open_since`. Arrivals at `ahead` or
+        later were dated by a clock that was ahead, and count as long past; None for none.
         """
 
     def fragments(self, trace_ids: Sequence[str]) -> Mapping[str, tuple[StoredFragment, ...]]:
@@ -144,6 +147,9 @@ class JobStore(Protocol):
         With `call_of` (rubric id -> call) only jobs of these rubrics, those of one turn and call to one claimer, and
         `limit` counts calls.
         """
+
+    def reclaim(self, *, now: datetime, longest: timedelta) -> int:
+        """Make jobs due that would only be so in more than `longest`, by a clock that was ahead; return how many."""
 
     def finish(self, outcomes: Sequence[Outcome]) -> None:
         """Replace each job by its outcome in one transaction; an outcome about replaced content is dropped."""

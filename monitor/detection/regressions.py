@@ -197,7 +197,9 @@ class _Replay:
             # An app or a judge that is gone sends nothing that could ever give the all-clear.
             last = max([self._open.detected_at, *(w.closed_at for w in self._windows if w.total.n and self._owner)])
             over = self._level_accepted or self._now - last > self._settings.horizon
-            self._regressions.append(replace(self._open, recovered_at=self._now) if over else self._open)
+            # Not now: a clock that is ahead would have what happens until then count as known.
+            end = max([self._open.detected_at, *(w.closed_at for w in self._windows)])
+            self._regressions.append(replace(self._open, recovered_at=end) if over else self._open)
         return tuple(self._with_rate(regression) for regression in self._regressions)
 
     def _look_for_rise(self, window: ClosedWindow) -> None:

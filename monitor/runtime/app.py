@@ -20,7 +20,7 @@ from monitor import plugins
 from monitor.access.addresses import entrance
 from monitor.errors import ConfigError
 from monitor.http_server import Server
-from monitor.ports import Clock, Collector
+from monitor.ports import Channel, Clock, Collector
 from monitor.runtime.build import Parts, build_channels, build_collectors, open_parts
 from monitor.runtime.channel_digests import channel_digests
 from monitor.runtime.intake import Intake
@@ -89,10 +89,7 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
         leadership = Leadership(parts.store, parts.worker, clock=clock)
         vitals = _vitals(parts, telemetry, clock, leadership, roles=roles)
         if "schedule" in roles:
-            vitals.watch_retention(OverdueText(parts.store.kept_text, settings.retention, clock=clock))
-            vitals.watch_channels(tuple(channels), settings.alert)
-            if publisher is not None:
-                vitals.watch_publisher(publisher)
+            _watch_scheduled(vitals, parts, channels, publisher, clock)
         listening = asyncio.Event()
         web = await stack.enter_async_context(_web(settings, vitals, telemetry, listening))
         await stack.enter_async_context(vitals)
@@ -141,6 +138,16 @@ def web_entrance(settings: WebSettings, places: Sequence[str]) -> str:
     """Return the pages' addresses and who may come in; `places` are their hosts and port."""
     scheme = "https" if settings.tls else "http"
     return entrance([f"{scheme}://{place}/metrics" for place in places], settings)
+
+
+def _watch_scheduled(
+    vitals: Vitals, parts: Parts, channels: Mapping[str, Channel], publisher: GrafanaPublisher | None, clock: Clock
+) -> None:
+    settings = parts.settings
+    vitals.watch_retention(OverdueText(parts.store.kept_text, settings.retention, clock=clock))
+    vitals.watch_channels(tuple(channels), settings.alert)
+    if publisher is not None:
+        vitals.watch_publisher(publisher)
 
 
 @asynccontextmanager

@@ -28,6 +28,8 @@ _LONGEST_REASON = 200
 _NO_CHANNEL = "the settings name no such channel"
 _PATIENCE = timedelta(minutes=2)
 """A channel that is silent this long is treated as failed, whatever its own time limit is."""
+_AHEAD = timedelta(minutes=1)
+"""What is dated this much later than now was dated by a clock that was ahead."""
 _OPEN = (AlertState.PENDING, AlertState.FIRING)
 _ORDER = (AlertState.FIRING, AlertState.RESOLVED)
 
@@ -84,7 +86,8 @@ def _advance(alert: Alert, *, hold: timedelta, now: datetime) -> tuple[Alert, tu
     if recovered:
         transitions = (AlertState.RESOLVED,) if alert.state is AlertState.FIRING else ()
         return replace(alert, state=AlertState.RESOLVED, resolved_at=now, annotated=False), transitions
-    if alert.state is AlertState.PENDING and now >= alert.pending_at + hold:
+    held = now >= alert.pending_at + hold or now < alert.pending_at - _AHEAD
+    if alert.state is AlertState.PENDING and held:
         return replace(alert, state=AlertState.FIRING, firing_at=now, annotated=False), (AlertState.FIRING,)
     return None
 
@@ -158,7 +161,8 @@ async def _drain(
     for notification in queue:
         if notification.alert_id in postponed:
             continue
-        if notification.not_before is not None and notification.not_before > now:
+        # No pause is longer than `LONGEST`, unless the clock was ahead when it began.
+        if notification.not_before is not None and now < notification.not_before <= now + LONGEST:
             postponed.add(notification.alert_id)
             continue
         attempted = await _attempt(channel, alerts.get(notification.alert_id), notification, settings=settings, now=now)

@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 _ROUNDS = 25
 """Batches per tick: one tick must end well within the lease of the schedule."""
+_AHEAD = timedelta(minutes=1)
+"""More than the clocks of processes that work together differ."""
 _LONGEST = timedelta(seconds=60)
 """How long before a lone model call the turn that it belongs to may have begun."""
 _SLACK = timedelta(milliseconds=10)
@@ -67,7 +69,12 @@ def tick(
     failed = store.failed_traces(rules=rules.version, limit=settings.batch)
     reopen(store, failed, settings, now=now)
     for _ in range(_ROUNDS):
-        due = store.due(quiet_since=now - settings.quiet, open_since=now - settings.max_age, limit=settings.batch)
+        due = store.due(
+            quiet_since=now - settings.quiet,
+            open_since=now - settings.max_age,
+            limit=settings.batch,
+            ahead=now + _AHEAD,
+        )
         for trace_ids, is_set_aside in portions(store, "trace", due, worker=worker):
             assemblies = assembler.set_aside(trace_ids) if is_set_aside else assembler.assemblies(trace_ids)
             store.replace_turns(assemblies, now=now)

@@ -25,6 +25,7 @@ from monitor.model.judgements import Job, Reason, Spend, Verdict
 from monitor.model.turns import Turn
 from monitor.ports import Clock, Metric
 from monitor.scoring.budget import Ledger
+from monitor.scoring.claims import Claims
 from monitor.scoring.computed import compute
 from monitor.scoring.in_flight import CallsInFlight
 from monitor.scoring.inputs import read
@@ -112,7 +113,7 @@ class Scorer:
         self._settings = settings
         self._clock = clock
         # A lease that ends while its job is still being judged would have another worker pay for it again.
-        self._lease = judge_timeout * max(2 * MOST_CALLS, settings.attempts) + 2 * PATIENCE + _SLACK
+        lease = judge_timeout * max(2 * MOST_CALLS, settings.attempts) + 2 * PATIENCE + _SLACK
         self._in_flight = CallsInFlight()
         # Some jobs are claimed ahead, so that an answer is followed by the next question and not by a transaction.
         self._slots = asyncio.Semaphore(settings.concurrency)
@@ -120,6 +121,7 @@ class Scorer:
         self._conversations = 0
         self._ledger = self._open_ledger(worker, budget)
         self._outcomes = Outcomes(store, settings, clock=clock, before=self._ledger.keep_up)
+        self._claims = Claims(store, self._outcomes, lease=lease, clock=clock)
         self._suspects = Suspects(store, worker=worker)
         self._second_opinions = self._ask_second_opinions(worker, second_opinions)
 
@@ -221,7 +223,8 @@ class Scorer:
     async def _compute(self, stop: asyncio.Event, grace: timedelta) -> int:  # noqa: ARG002 -- a batch is short
         """Work off what is computed in code until nothing is due or `stop` is set; return the number of jobs."""
         handled = 0
-        while self._computed and not stop.is_set() and (jobs := await self._claim(_BATCH, rubric_ids=self._computed)):
+        claim = partial(self._claims.claim, _BATCH, rubric_ids=self._computed)
+        while self._computed and not stop.is_set() and (jobs := await claim()):
             await unbroken(self._compute_batch(jobs))
             handled += len(jobs)
         return handled
@@ -251,7 +254,7 @@ class Scorer:
                 if free > 0 and await self._ledger.look():
                     handled += await self._forgo(stop)
                     break
-                jobs = await self._claim(free, call_of=self._call_of) if free > 0 else ()
+                jobs = await self._claims.claim(free, call_of=self._call_of) if free > 0 else ()
                 await self._begin(jobs, judge)
                 handled += len(jobs)
                 if not self._in_flight and not jobs:
@@ -267,7 +270,7 @@ class Scorer:
     async def _forgo(self, stop: asyncio.Event) -> int:
         """End what is due without asking, for the budget is spent; return how many jobs."""
         handled = 0
-        while not stop.is_set() and (jobs := await self._claim(_BATCH, call_of=self._call_of)):
+        while not stop.is_set() and (jobs := await self._claims.claim(_BATCH, call_of=self._call_of)):
             inputs = await asyncio.to_thread(read, self._store, self._outcomes, jobs)
             detail = self._ledger.exhausted or ""
             await self._outcomes.finish(
@@ -363,31 +366,6 @@ class Scorer:
                 return
             await self._outcomes.finish([self._outcomes.unscored(job, Reason.EXPIRED, detail=detail) for job in jobs])
             ended = jobs
-
-    async def _claim(
-        self,
-        limit: int,
-        *,
-        rubric_ids: Sequence[str] | None = None,
-        call_of: Mapping[str, str] | None = None,
-    ) -> tuple[Job, ...]:
-        claim = asyncio.ensure_future(
-            asyncio.to_thread(
-                self._store.claim,
-                now=self._clock(),
-                lease=self._lease,
-                limit=limit,
-                rubric_ids=rubric_ids,
-                call_of=call_of,
-            )
-        )
-        try:
-            return await asyncio.shield(claim)
-        except asyncio.CancelledError:
-            await asyncio.wait([claim])
-            if claim.exception() is None:
-                await self._outcomes.release(claim.result(), after=timedelta(0), cause="stopped")
-            raise
 
 
 def _judge_for(metrics: Sequence[Metric], judge: Judges | None) -> Judges | None:

@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 
 from monitor.model.judgements import Job, Outcome, Reason, Sampling
-from monitor.store import asked_metrics, changed_windows
+from monitor.store import asked_metrics, changed_windows, under_way
 from monitor.store.columns import label
 from monitor.store.outcome_rows import exchange_row, job_from, job_row, outcome_row
 from monitor.store.statements import batches, insert
@@ -53,6 +53,7 @@ class _LockedTurn:
 
 def record(connection: Connection, samplings: Sequence[Sampling], *, length: timedelta) -> None:
     """Record decisions about turns that have none; see `JobStore.record_samplings`."""
+    under_way.end(connection, "turn", [s.turn_id for s in samplings])
     locked = _lock_turns(connection, [s.turn_id for s in samplings])
     undecided: dict[str, Sampling] = {}
     for sampling in samplings:
@@ -185,6 +186,12 @@ def claim_calls(
         .returning(*jobs.c)
     )
     return tuple(job_from(row) for row in sorted(rows, key=lambda r: (r.created_at, r.turn_id, r.metric, r.rubric_id)))
+
+
+def reclaim(connection: Connection, *, now: datetime, longest: timedelta) -> int:
+    """Make jobs due that would be more than `longest` from now; see `JobStore.reclaim`."""
+    put_off = update(jobs).where(jobs.c.claimable_at > now + longest)
+    return connection.execute(put_off.values(claimable_at=now, leased_until=null(), not_before=null())).rowcount
 
 
 def finish(connection: Connection, finished: Sequence[Outcome], *, length: timedelta) -> None:

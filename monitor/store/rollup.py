@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Row, and_, case, cast, delete, func, literal, select
 
+from monitor.errors import ConfigError
 from monitor.model.judgements import Rubric
 from monitor.model.stored import Window
 from monitor.model.trends import Rollup, Series, Sums
@@ -64,8 +65,16 @@ def keep_rubrics(connection: Connection, configured: Sequence[Rubric]) -> None:
     )
 
 
-def roll_up(database: Database, windows: Sequence[Window], *, rubrics: Sequence[Rubric], length: timedelta) -> int:
-    """Recompute windows, each in a transaction of its own, and return the number of rows written."""
+def roll_up(
+    database: Database, windows: Sequence[Window], *, rubrics: Sequence[Rubric], length: timedelta, kept: timedelta
+) -> int:
+    """Recompute windows, each in a transaction of its own, and return the number of rows written.
+
+    Raises:
+        ConfigError: `length` is not that of the windows that are `kept`.
+    """
+    if length != kept:
+        raise ConfigError(f"rolling up windows of {length}: the store was opened for windows of {kept}")
     with database.reading("reading rubrics") as connection:
         unknown = unknown_rubrics(connection, rubrics)
     if unknown:

@@ -50,7 +50,9 @@ def append(connection: Connection, fragments: Sequence[Fragment]) -> int:
     return connection.exec_driver_sql(_SQLITE_QUEUE, (last,)).rowcount
 
 
-def due(connection: Connection, *, quiet_since: datetime, open_since: datetime, limit: int) -> tuple[str, ...]:
+def due(
+    connection: Connection, *, quiet_since: datetime, open_since: datetime, limit: int, ahead: datetime | None
+) -> tuple[str, ...]:
     """Return traces whose waiting fragments are all older than `quiet_since`, or one older than `open_since`.
 
     The walk follows the queue and stops at `limit`, however long the queue is: each trace shows up once, at its first
@@ -60,11 +62,17 @@ def due(connection: Connection, *, quiet_since: datetime, open_since: datetime, 
     first, other, queued = unassembled.alias("first"), spans.alias("other"), unassembled.alias("queued")
     same_trace = and_(other.c.trace_id == first.c.trace_id, queued.c.position == other.c.position)
     earlier = exists().where(same_trace, queued.c.position < first.c.position)
-    late = exists().where(same_trace, queued.c.received_at >= quiet_since)
+    believed = [] if ahead is None else [queued.c.received_at < ahead]
+    late = exists().where(same_trace, queued.c.received_at >= quiet_since, *believed)
+    settled = first.c.received_at < max(quiet_since, open_since)
     aged = exists().where(same_trace, queued.c.received_at < open_since)
     rows = connection.execute(
         select(first.c.trace_id)
-        .where(first.c.received_at < max(quiet_since, open_since), ~earlier, or_(~late, aged))
+        .where(
+            settled if ahead is None else or_(settled, first.c.received_at >= ahead),
+            ~earlier,
+            or_(~late, aged),
+        )
         .order_by(first.c.position)
         .limit(limit)
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from monitor.errors import ConfigError
 from monitor.model.judgements import (
     Job,
     JudgeChange,
@@ -97,10 +96,12 @@ class SqlStore:
         with self._database.reading("looking for traces set aside") as connection:
             return under_way_rows.set_aside(connection, "trace")
 
-    def due(self, *, quiet_since: datetime, open_since: datetime, limit: int) -> tuple[str, ...]:
+    def due(
+        self, *, quiet_since: datetime, open_since: datetime, limit: int, ahead: datetime | None = None
+    ) -> tuple[str, ...]:
         """As `SpanStore.due`."""
         with self._database.reading("finding due traces") as connection:
-            return spans.due(connection, quiet_since=quiet_since, open_since=open_since, limit=limit)
+            return spans.due(connection, quiet_since=quiet_since, open_since=open_since, limit=limit, ahead=ahead)
 
     def fragments(self, trace_ids: Sequence[str]) -> Mapping[str, tuple[StoredFragment, ...]]:
         """As `SpanStore.fragments`."""
@@ -170,7 +171,6 @@ class SqlStore:
     def record_samplings(self, samplings: Sequence[Sampling]) -> None:
         """As `JobStore.record_samplings`; the first decision about a content stays."""
         with self._database.writing("recording samplings") as connection:
-            under_way_rows.end(connection, "turn", [sampling.turn_id for sampling in samplings])
             job_rows.record(connection, samplings, length=self._window)
 
     def asked_already(self, jobs: Sequence[Job]) -> frozenset[Job]:
@@ -195,6 +195,11 @@ class SqlStore:
         """As `JobStore.claim`."""
         with self._database.writing("claiming jobs") as connection:
             return job_rows.claim(connection, now=now, lease=lease, limit=limit, rubric_ids=rubric_ids, call_of=call_of)
+
+    def reclaim(self, *, now: datetime, longest: timedelta) -> int:
+        """As `JobStore.reclaim`."""
+        with self._database.writing("reclaiming jobs") as connection:
+            return job_rows.reclaim(connection, now=now, longest=longest)
 
     def finish(self, outcomes: Sequence[Outcome]) -> None:
         """As `JobStore.finish`; the first outcome stays, but a verdict takes the place of a failure."""
@@ -281,9 +286,7 @@ class SqlStore:
 
     def roll_up(self, windows: Sequence[Window], *, rubrics: Sequence[Rubric], length: timedelta) -> int:
         """As `SeriesStore.roll_up`; one transaction per window."""
-        if length != self._window:
-            raise ConfigError(f"rolling up windows of {length}: the store was opened for windows of {self._window}")
-        return rollup.roll_up(self._database, windows, rubrics=rubrics, length=length)
+        return rollup.roll_up(self._database, windows, rubrics=rubrics, length=length, kept=self._window)
 
     def rollups(
         self,

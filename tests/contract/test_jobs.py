@@ -92,6 +92,20 @@ def test_claim(store: Store, make: Make) -> None:
     assert (again,) == store.claim(now=make.now + MINUTE, lease=MINUTE, limit=10)
 
 
+def test_reclaim(store: Store, make: Make) -> None:
+    """Jobs that a clock put off which was a day ahead are due at once; those that wait as usual go on waiting."""
+    day = timedelta(days=1)
+    leased, later = make.sampled(store, make.turn(), make.turn())
+    (mine,) = store.claim(now=make.now + day, lease=HOUR, limit=1)
+    (other,) = store.claim(now=make.now, lease=HOUR, limit=9)
+    store.release([replace(other)], not_before=make.now + HOUR)
+    assert {leased.turn_id, later.turn_id} == {mine.turn_id, other.turn_id}
+    assert () == store.claim(now=make.now, lease=HOUR, limit=9)
+    assert 1 == store.reclaim(now=make.now, longest=2 * HOUR)
+    assert 0 == store.reclaim(now=make.now, longest=2 * HOUR)
+    assert [mine.turn_id] == [job.turn_id for job in store.claim(now=make.now, lease=HOUR, limit=9)]
+
+
 def test_claim_not_before(store: Store, make: Make) -> None:
     """A job that is to wait is not claimed earlier."""
     turn = make.turn()

@@ -97,6 +97,20 @@ def test_due_when_old(store: Store, make: Make) -> None:
     assert store.due(quiet_since=quiet_since, open_since=make.now + SECOND, limit=10) == (trace_id,)
 
 
+def test_due_although_it_arrived_by_a_clock_that_was_ahead(store: Store, make: Make) -> None:
+    """A trace whose fragments are dated tomorrow does not wait for it, unless something has just arrived."""
+    ahead, mixed = make.trace_id(), make.trace_id()
+    tomorrow = make.now + timedelta(days=1)
+    store.append([make.fragment(ahead, at=tomorrow), make.fragment(mixed, at=tomorrow), make.fragment(mixed)])
+
+    def due(seconds: int) -> tuple[str, ...]:
+        now = make.now + seconds * SECOND
+        long_ago = now - timedelta(hours=1)
+        return store.due(quiet_since=now - 10 * SECOND, open_since=long_ago, limit=10, ahead=now + 60 * SECOND)
+
+    assert ((ahead,), (ahead, mixed)) == (due(5), due(15))
+
+
 def test_due_in_order(store: Store, make: Make) -> None:
     """The longest waiting trace comes first, once however many fragments it has, and `limit` counts traces."""
     traces = [make.trace_id() for _ in range(4)]

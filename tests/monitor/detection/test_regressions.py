@@ -323,11 +323,23 @@ def test_pinning_the_new_level_ends_the_incident() -> None:
 
 
 def test_an_incident_of_which_nothing_is_heard_any_more_ends() -> None:
-    """An app that was switched off cannot recover; after the horizon its incident is closed, not before."""
+    """An app that was switched off cannot recover; after the horizon its incident ended with its last window."""
     windows = rows(steady(100) + steady(12, rate=0.3, seed=2))
     latest = only(detection_at(windows, 112))
     assert only(detection_at(windows, 112 + 160, latest=latest, baseline=FIRST)).recovered_at is None
-    assert only(detection_at(windows, 112 + 170, latest=latest, baseline=FIRST)).recovered_at == at(282)
+    assert only(detection_at(windows, 112 + 170, latest=latest, baseline=FIRST)).recovered_at == at(112)
+
+
+def test_an_incident_that_ended_by_a_clock_eight_days_ahead_blinds_nobody() -> None:
+    """What goes on is found again as soon as there is evidence for it, not in eight days."""
+    windows = rows(steady(100) + steady(60, rate=0.3, seed=2))
+    latest = only(detection_at(windows[:112], 112))
+    ended = only(detection_at(windows[:112], 112 + 8 * 24, latest=latest, baseline=FIRST))
+    assert ended.recovered_at is not None
+    assert ended.recovered_at <= at(112)
+    again = only(detection_at(windows[:136], 136, latest=ended, baseline=FIRST))
+    assert again.detected_at <= at(136)
+    assert again.recovered_at is None
 
 
 def test_rollups_that_are_being_recomputed_end_nothing() -> None:

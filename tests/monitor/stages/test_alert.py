@@ -104,6 +104,24 @@ def test_a_hold_is_waited_for(store: SqlStore) -> None:
     assert store.notifications(since=NOW) == ()
 
 
+def test_a_hold_that_began_by_a_clock_that_was_ahead(store: SqlStore) -> None:
+    """It does not last until that day: how long it was held is not known, so people are told."""
+    store.save_alerts([pending(at=NOW + timedelta(days=8))])
+    move(store, settings=AlertSettings.model_validate({"hold": "10m"}))
+    assert AlertState.FIRING is only(store).state
+
+
+async def test_a_pause_that_began_by_a_clock_that_was_ahead(store: SqlStore) -> None:
+    """The message goes out at once when the clock is right again."""
+    firing(store, "0")
+    phone = Phone()
+    phone.failure = Retryable("busy")
+    await deliver(store, phone, now=NOW + timedelta(hours=23))
+    phone.failure = None
+    await deliver(store, phone, now=NOW + MINUTE)
+    assert [("a1", "firing")] == phone.sent
+
+
 async def test_a_recovery_is_sent_once(store: SqlStore) -> None:
     """Firing, then resolved: two messages in this order, and the alert is to be annotated anew."""
     phone = Phone()
