@@ -37,6 +37,7 @@ from monitor.payloads.otlp.fragments import decode_otlp
 from monitor.payloads.turn_records.fragments import decode_turns
 from monitor.ports import Channel, Clock, Collector, Dialect, Metric, Proxy, Sink
 from monitor.runtime.isolation import GuardedChannel, GuardedSink, PluginFailures, guarded_dialect
+from monitor.runtime.listening import check_places
 from monitor.settings.nearest import suggestion
 from monitor.settings.section import authorities, secret
 from monitor.settings.tree import (
@@ -325,6 +326,7 @@ def build_collectors(settings: Settings, sink: Sink, *, clock: Clock) -> Mapping
             raise ConfigError(f"{name!r} is taken; give collectors of one kind different names", where=f"{where}.name")
         own_sink = GuardedSink(sink, name) if plugins.is_foreign("collectors", kind) else sink
         built[name] = plugins.collector(kind, section, where, sink=own_sink, clock=clock)
+    check_places(settings)
     return built
 
 

@@ -86,6 +86,7 @@ def test_every_verb_explains_itself(call: Call, verb: str) -> None:
         ("collectors: [{kind: otlp_htp}]", "wrong.yaml: collectors[0].kind: no collector 'otlp_htp'; known: "),
         ("collectors: [{kind: otlp_http, prot: 1}]", "wrong.yaml: collectors[0]: prot: unknown key; did you mean "),
         ("collectors: [{kind: otlp_http}, {kind: otlp_http}]", "wrong.yaml: collectors[1].name: 'otlp_http' is taken"),
+        ("web: {port: 4317}", "wrong.yaml: collectors[1].port: port 4317 on localhost is taken by web.port"),
         ("channels: [{kind: pigeon}]", "wrong.yaml: channels[0].kind: no channel 'pigeon'; known: "),
         ("channels: [{url: x}]", "wrong.yaml: channels[0].kind: missing"),
         ("channels: [{kind: webhook}]", "wrong.yaml: channel 'webhook': url: missing"),
