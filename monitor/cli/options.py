@@ -17,7 +17,7 @@ from monitor.errors import ConfigError
 from monitor.runtime.app import utc_now
 from monitor.runtime.build import open_existing
 from monitor.settings.section import duration
-from monitor.settings.tree import Settings, load
+from monitor.settings.tree import Settings, blamed, load
 from monitor.store.sql_store import SqlStore
 from monitor.text.timestamps import parse_rfc3339
 
@@ -111,8 +111,16 @@ def settings_of(config: Path | None, store_url: str | None, more: Mapping[str, s
     Raises:
         ConfigError: the file cannot be read, or a key is wrong.
     """
-    environ = {**os.environ, **more, **({"RAG_MONITOR__STORE__URL": store_url} if store_url else {})}
-    return load(settings_file(config), environ)
+    return load(settings_file(config), {**os.environ, **more, **_of_store(store_url)})
+
+
+def blamed_at(error: ConfigError, config: Path | None, store_url: str | None) -> ConfigError:
+    """Return an error about a section that is read later, with the file or variable that says so in front."""
+    return blamed(error, settings_file(config), {**os.environ, **_of_store(store_url)})
+
+
+def _of_store(store_url: str | None) -> Mapping[str, str]:
+    return {"RAG_MONITOR__STORE__URL": store_url} if store_url else {}
 
 
 def settings_file(config: Path | None) -> Path | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from monitor.cli.options import CONFIG, STORE, examples, settings_file, settings_of
+from monitor.cli.options import CONFIG, STORE, blamed_at, examples, settings_of
 from monitor.cli.output import run_loop
 from monitor.errors import ConfigError
 from monitor.ports import Collector, Entrance, Listening
@@ -34,7 +34,7 @@ def run(config: Path | None, store_url: str | None, roles: tuple[str, ...]) -> N
         run_loop(_serve(settings, frozenset(roles or ROLES)))
     except ConfigError as error:
         # The sections of plug-ins are read when they are built, which knows their place in the file but not the file.
-        raise error.at(str(settings_file(config) or "settings")) from None
+        raise blamed_at(error, config, store_url) from None
 
 
 async def _serve(settings: Settings, roles: frozenset[str]) -> None:

@@ -9,6 +9,9 @@ from pydantic import BaseModel, ValidationError
 
 from monitor.settings.nearest import suggestion
 
+WHOLE = "settings"
+"""The place of a problem that lies in no key alone."""
+
 _EXPECTED = {
     "tuple_type": "expected a list",
     "list_type": "expected a list",
@@ -29,7 +32,7 @@ def problems(model: type[BaseModel], error: ValidationError) -> tuple[tuple[str,
         message = _EXPECTED.get(problem["type"], problem["msg"].removeprefix("Value error, "))
         if problem["type"] == "extra_forbidden" and (known := _keys(model, path[:-1])):
             message = f"unknown key{suggestion(str(path[-1]), known)}"
-        wrong.append((".".join(map(str, path)) or "settings", message))
+        wrong.append((".".join(map(str, path)) or WHOLE, message))
     return tuple(wrong)
 
 

@@ -357,10 +357,19 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
     """Return the settings of `path` (None: defaults) with the environment's overrides.
 
     Raises:
-        ConfigError: the file cannot be read or keys are wrong; a line per problem: file, key path, what is allowed.
+        ConfigError: the file cannot be read or keys are wrong; a line per problem: the file or the variable that says
+            so, key path, what is allowed.
     """
-    origin = str(path) if path else "environment"
-    return validate(Settings, settings_file.tree(path, environ), where=origin)
+    tree = settings_file.tree(path, environ)
+    try:
+        return Settings.model_validate(tree.values)
+    except ValidationError as error:
+        raise tree.blamed(ConfigError.several(problems(Settings, error))) from None
+
+
+def blamed(error: ConfigError, path: Path | None, environ: Mapping[str, str]) -> ConfigError:
+    """Return an error about settings that `load` took, such as a plug-in's section, with what says so in front."""
+    return settings_file.tree(path, environ).blamed(error)
 
 
 def plugin_config(model: type[S], section: PluginSection, where: str) -> S:

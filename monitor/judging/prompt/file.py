@@ -21,6 +21,7 @@ from monitor.judging.prompt.schema import Schema
 from monitor.judging.prompt.template import Fields, Template, parse
 from monitor.model.judgements import ChatMessage
 from monitor.settings.nearest import suggestion
+from monitor.settings.text_file import read_text
 
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)---[ \t]*\n", re.DOTALL)
 _PART = re.compile(r"(?m)^\[(system|user)\][ \t]*\n")
@@ -126,13 +127,8 @@ def read(path: Path) -> PromptFile:
 
 
 def _text(path: Path) -> str:
-    try:
-        # Some editors begin a file with a byte order mark.
-        return path.read_text(encoding="utf-8-sig").replace("\r\n", "\n")
-    except OSError as error:
-        raise ConfigError(f"cannot read the prompt: {error.strerror}", where=str(path)) from None
-    except UnicodeDecodeError:
-        raise ConfigError("cannot read the prompt: not UTF-8", where=str(path)) from None
+    # Some editors begin a file with a byte order mark.
+    return read_text(path, "the prompt", encoding="utf-8-sig").replace("\r\n", "\n")
 
 
 def _front(marked: MarkedYaml, path: Path) -> FrontMatter:
@@ -223,9 +219,10 @@ def _schema(path: Path, front: FrontMatter, marked: MarkedYaml) -> Schema | None
         )
     file = schema_path(path, front.schema_file)
     try:
-        tree = json.loads(file.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigError(f"cannot read {str(file)!r}: {error.strerror}", where=f"{at}: schema") from None
+        tree = json.loads(read_text(file, "the schema", encoding="utf-8-sig"))
+    except ConfigError as error:
+        (_, problem), *_ = error.problems
+        raise ConfigError(f"{problem} ({str(file)!r})", where=f"{at}: schema") from None
     except json.JSONDecodeError as error:
         raise ConfigError(f"not JSON: {error.msg}", where=f"{file}:{error.lineno}") from None
     except (ValueError, RecursionError):

@@ -8,7 +8,7 @@ import pytest
 from collectors.otlp_http.collector import Config as OtlpHttpConfig
 from monitor.errors import ConfigError
 from monitor.settings.section import secret
-from monitor.settings.tree import Settings, load, plugin_config
+from monitor.settings.tree import Settings, blamed, load, plugin_config
 
 
 def write(folder: Path, text: str) -> Path:
@@ -159,3 +159,58 @@ def test_problem_in_words(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load(path, {})
     assert f"{path}: {message}" == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "message"),
+    [
+        ("sample: {rate: 0.1}", {"RAG_MONITOR__SAMPLE__RATE": "2"}, "RAG_MONITOR__SAMPLE__RATE: sample.rate: Input"),
+        ("", {"RAG_MONITOR__SAMPEL__RATE": "1"}, "RAG_MONITOR__SAMPEL__RATE: sampel: unknown key"),
+        ("", {"RAG_MONITOR__SAMPLE__RULES": "[{rate: 3}]"}, "RAG_MONITOR__SAMPLE__RULES: sample.rules.0.rate: Input"),
+        ("sample: {rate: '${SHARE}'}", {"SHARE": "2"}, "rag-monitor.yaml and ${SHARE}: sample.rate: Input"),
+        ("", {"RAG_MONITOR__ROLLUP__WINDOW": "7h"}, "RAG_MONITOR__ROLLUP__WINDOW: rollup: window"),
+        (
+            "rollup: {lateness: 10m}",
+            {"RAG_MONITOR__ROLLUP__WINDOW": "7h"},
+            "rag-monitor.yaml and RAG_MONITOR__ROLLUP__WINDOW: rollup: window",
+        ),
+        ("", {"OPENAI_BASE_URL": "nowhere"}, "OPENAI_BASE_URL: judge.base_url: "),
+        ("judge: {base_url: nowhere}", {"OPENAI_BASE_URL": "http://j"}, "rag-monitor.yaml: judge.base_url: "),
+        ("sample: {rate: 2}", {"RAG_MONITOR__SAMPLE__SALT": "x"}, "rag-monitor.yaml: sample.rate: Input"),
+        (
+            "assemble: {quiet: 2h}",
+            {"RAG_MONITOR__ASSEMBLE__MAX_AGE": "1h"},
+            "rag-monitor.yaml and RAG_MONITOR__ASSEMBLE__MAX_AGE: settings: assemble.quiet",
+        ),
+    ],
+)
+def test_a_problem_names_what_said_it(tmp_path: Path, text: str, environ: dict[str, str], message: str) -> None:
+    """A value that a variable gave is not looked for in the file, and one of the file not in the variables."""
+    with pytest.raises(ConfigError) as caught:
+        load(write(tmp_path, text), environ)
+    assert str(caught.value).removeprefix(f"{tmp_path}/").startswith(message)
+
+
+def test_problems_without_a_file() -> None:
+    """Where there is no file the variable is named all the same."""
+    with pytest.raises(ConfigError, match=r"^RAG_MONITOR__SAMPLE__RATE: sample\.rate: "):
+        load(None, {"RAG_MONITOR__SAMPLE__RATE": "2"})
+
+
+def test_a_section_of_a_plug_in(tmp_path: Path) -> None:
+    """What is read only when it is built is blamed on its origin too."""
+    error = ConfigError("unknown key", where="collectors[0]: prot")
+    variable = {"RAG_MONITOR__COLLECTORS": "[{kind: otlp_http, prot: 1}]"}
+    assert "RAG_MONITOR__COLLECTORS: collectors[0]: prot: unknown key" == str(blamed(error, None, variable))
+    path = write(tmp_path, "collectors: [{kind: otlp_http, prot: 1}]")
+    assert f"{path}: collectors[0]: prot: unknown key" == str(blamed(error, path, {}))
+
+
+def test_an_endless_file(tmp_path: Path) -> None:
+    """A file of more than a million bytes is not read, whatever is in it."""
+    fits = write(tmp_path, "#" * 999_975 + "\nsample: {rate: 0.25}\n#")
+    assert 0.25 == load(fits, {}).sample.rate
+    with pytest.raises(ConfigError, match=r"rag-monitor\.yaml: cannot read the settings: longer than 1,000,000 bytes"):
+        load(write(tmp_path, "#" * 1_000_001), {})
+    with pytest.raises(ConfigError, match="longer than 1,000,000 bytes"):
+        load(Path("/dev/zero"), {})
