@@ -19,7 +19,8 @@ from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
 
 from collectors.otlp_grpc import collector as otlp_grpc
 from collectors.otlp_http import collector as otlp_http
-from monitor.http_server import Server
+from monitor.access.refusals import Refusals
+from monitor.http_server.server import Server
 from monitor.runtime.intake import Intake
 from monitor.settings.tree import IntakeSettings
 from monitor.store.sql_store import open_store
@@ -87,7 +88,15 @@ async def main(kind: str, url: str) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with AsyncExitStack() as running:
         if kind == "probe":
-            server = await running.enter_async_context(Server(Probe(url), host="127.0.0.1", port=0, where="probe"))
+            server = await running.enter_async_context(
+                Server(
+                    Probe(url),
+                    host="127.0.0.1",
+                    port=0,
+                    where="probe",
+                    refusals=Refusals("probe", lambda: datetime.now(UTC)),
+                )
+            )
         else:
             store = open_store(url)
             running.callback(store.close)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import uvloop
 
-from monitor.http_server import Server
+from monitor.http_server.server import Server
 from monitor.runtime.build import build_collectors, open_parts
 from monitor.runtime.intake import Intake
 from monitor.runtime.pipeline import Pipeline

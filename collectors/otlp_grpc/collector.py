@@ -26,7 +26,7 @@ from monitor.access.credentials import Access
 from monitor.access.refusals import Refusals, peer_name
 from monitor.access.tls import Certificates, Pems
 from monitor.errors import ConfigError, MalformedPayload, Overloaded, Permanent, Retryable
-from monitor.http_server import UNIX_SOCKET_MODE, clear_unix_socket
+from monitor.http_server.server import UNIX_SOCKET_MODE, clear_unix_socket
 from monitor.payloads.otlp.fragments import OtlpSignal
 from monitor.ports import Clock, Sink
 from monitor.settings.listener import Listener

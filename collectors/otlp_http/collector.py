@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from pydantic import Field
 
 from collectors._otlp_receiver.admission import Admission
-from collectors._otlp_receiver.reception import Reception, ReceptionStats, rejection_message
+from collectors._otlp_receiver.reception import Reception, rejection_message
 from collectors.otlp_http.cors import Origins
 from collectors.otlp_http.reply import Reply, accepted, failed, no_content
 from collectors.otlp_http.request import body_of, drain, encoding_of, head_of
@@ -25,7 +26,8 @@ from monitor.access.credentials import Access
 from monitor.access.refusals import Refusals, peer_name
 from monitor.access.tls import Certificates
 from monitor.errors import Overloaded, Permanent, Retryable
-from monitor.http_server import Server
+from monitor.http_server.limits import Limits
+from monitor.http_server.server import Server
 from monitor.ports import Clock, Sink
 from monitor.settings.listener import Listener
 from monitor.settings.section import Duration
@@ -40,7 +42,24 @@ if TYPE_CHECKING:
 
 _MEBIBYTE = 1024 * 1024
 
+RESERVED_DESCRIPTORS = 320
+"""Left to the health pages, the store, and a judge's 256 calls under way."""
+
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtlpHttpStats:
+    """Counts since the collector was built, and the connections now."""
+
+    requests: Mapping[str, int]
+    rejected: Mapping[str, int]
+    ignored: Mapping[str, int]
+    """These three as in `ReceptionStats`."""
+    connections: int
+    """Open now."""
+    clients_refused: Mapping[str, int]
+    """Clients not let in, or sent away, by reason."""
 
 
 class Config(Listener):
@@ -58,6 +77,14 @@ class Config(Listener):
     """Bytes of all requests in memory at once; others wait unread in their connections."""
     body_timeout: Duration = timedelta(seconds=30)
     """How long a request's body may take to arrive."""
+    max_head: int = Field(default=32 * 1024, gt=0)
+    """Bytes of a request's head; more, or more than 100 fields, is answered with 431."""
+    head_timeout: Duration = timedelta(seconds=10)
+    """How long a request's head, or a TLS handshake, may take to arrive."""
+    max_connections: int = Field(default=4096, gt=0)
+    """Connections open at once. Beyond, the one that did nothing for longest gives way; while all are busy, 503."""
+    max_connections_per_peer: int = Field(default=1024, gt=0)
+    """Of these, from one address (of IPv6, a /64 network); a proxy in front is one address."""
 
 
 def build(config: Config, sink: Sink, clock: Clock) -> OtlpHttp:
@@ -80,6 +107,15 @@ class OtlpHttp:
             host=config.host,
             port=config.port,
             where="otlp_http",
+            refusals=self._refusals,
+            limits=Limits(
+                max_connections=config.max_connections,
+                max_connections_per_peer=config.max_connections_per_peer,
+                max_head=config.max_head,
+                head_timeout=config.head_timeout,
+                rest_timeout=config.body_timeout,
+                reserved_descriptors=RESERVED_DESCRIPTORS,
+            ),
             unix_socket=config.unix_socket,
             tls=Certificates(config.tls, "otlp_http").context() if config.tls else None,
         )
@@ -112,9 +148,16 @@ class OtlpHttp:
         """Return nothing: while it runs, what can go wrong is the sink's to tell."""
         return {}
 
-    def stats(self) -> ReceptionStats:
-        """Return counts since the collector was built."""
-        return self._reception.stats()
+    def stats(self) -> OtlpHttpStats:
+        """Return a snapshot."""
+        received = self._reception.stats()
+        return OtlpHttpStats(
+            requests=received.requests,
+            rejected=received.rejected,
+            ignored=received.ignored,
+            connections=self._server.connections,
+            clients_refused=self._refusals.counts(),
+        )
 
     async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         """Answer one request: the ASGI 3 interface."""

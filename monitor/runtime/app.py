@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, cast
 
 from monitor import plugins
 from monitor.access.addresses import entrance
+from monitor.access.refusals import Refusals
 from monitor.errors import ConfigError
-from monitor.http_server import Server
+from monitor.http_server.server import Server
 from monitor.ports import Channel, Clock, Collector
 from monitor.runtime.build import Parts, build_channels, build_collectors, open_parts
 from monitor.runtime.channel_digests import channel_digests
+from monitor.runtime.descriptors import raise_descriptor_limit
 from monitor.runtime.intake import Intake
-from monitor.runtime.isolation import GuardedReports, started
+from monitor.runtime.isolation import GuardedReports, PluginFailures, started
 from monitor.runtime.leadership import Leadership
 from monitor.runtime.memory import giving_back
 from monitor.runtime.overdue_text import OverdueText
@@ -73,6 +75,7 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
     if unknown := roles - set(ROLES):
         raise ConfigError(f"{', '.join(sorted(unknown))} unknown; known: {', '.join(ROLES)}", where="role")
     async with AsyncExitStack() as stack:
+        raise_descriptor_limit()
         await stack.enter_async_context(giving_back())
         parts = await stack.enter_async_context(open_parts(settings))
         clock = SharedClock(parts.store.now)
@@ -100,11 +103,7 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
         if "schedule" in roles:
             await stack.enter_async_context(Schedule(_ticks(pipeline, vitals), leadership, telemetry, clock=clock))
         if "ingest" in roles:
-            await stack.enter_async_context(intake)
-            vitals.watch_intake(intake)
-            for name, collector in collectors.items():
-                await stack.enter_async_context(started(name, collector))
-                vitals.watch_collector(name, GuardedReports(collector, name, parts.failures))
+            await stack.enter_async_context(_receiving(intake, collectors, vitals, parts.failures))
         log.info("started: roles %s", ", ".join(sorted(roles)))
         listening.set()
         stack.callback(listening.clear)
@@ -131,7 +130,8 @@ def _web(settings: Settings, vitals: Vitals, telemetry: Telemetry, listening: as
         metrics=telemetry.render,
         metrics_type=telemetry.content_type,
     )
-    return Server(pages, host=settings.web.host, port=settings.web.port, where="web")
+    refusals = Refusals("web", utc_now)
+    return Server(pages, host=settings.web.host, port=settings.web.port, where="web", refusals=refusals)
 
 
 def web_entrance(settings: WebSettings, places: Sequence[str]) -> str:
@@ -148,6 +148,19 @@ def _watch_scheduled(
     vitals.watch_channels(tuple(channels), settings.alert)
     if publisher is not None:
         vitals.watch_publisher(publisher)
+
+
+@asynccontextmanager
+async def _receiving(
+    intake: Intake, collectors: Mapping[str, Collector], vitals: Vitals, failures: PluginFailures
+) -> AsyncIterator[None]:
+    """Run the intake, then the collectors."""
+    async with intake, AsyncExitStack() as stack:
+        vitals.watch_intake(intake)
+        for name, collector in collectors.items():
+            await stack.enter_async_context(started(name, collector))
+            vitals.watch_collector(name, GuardedReports(collector, name, failures))
+        yield
 
 
 @asynccontextmanager

@@ -51,6 +51,10 @@ METRICS: Mapping[str, Exported] = MappingProxyType(
             label="what",
             description="What is accepted and not kept: log records without a trace context, metrics requests",
         ),
+        "connections": Exported(name="connections", counter=False, description="Connections of clients open now"),
+        "clients_refused": Exported(
+            name="clients_refused", label="reason", description="Clients not let in, or sent away, by reason"
+        ),
         "stored": Exported(
             name="records_stored", label="signal", description="Records of files made durable, each delivery counted"
         ),

@@ -76,11 +76,14 @@ def test_addresses_of_others(host: str, why: str) -> None:
 
 ONE_FAMILY = """
 import asyncio, sys
-from monitor.http_server import Server
+from datetime import UTC, datetime
+from monitor.access.refusals import Refusals
+from monitor.http_server.server import Server
 from collectors.otlp_grpc import collector as otlp_grpc
 
 async def main():
-    async with Server(None, host="localhost", port=0, where="web") as server:
+    refusals = Refusals("web", lambda: datetime.now(UTC))
+    async with Server(None, host="localhost", port=0, where="web", refusals=refusals) as server:
         config = otlp_grpc.Config(port=0)
         async with otlp_grpc.build(config, None, None) as collector:
             print(server.places, collector.entrance())

@@ -3,12 +3,14 @@
 import asyncio
 import json
 import time
+from datetime import UTC, datetime
 
 import pytest
 from http_request import send
 
+from monitor.access.refusals import Refusals
 from monitor.errors import ConfigError
-from monitor.http_server import Server
+from monitor.http_server.server import Server
 from monitor.telemetry import Gauge, Telemetry
 from monitor.web.health import HealthPages
 
@@ -30,7 +32,9 @@ async def test_pages() -> None:
         metrics=telemetry.render,
         metrics_type=telemetry.content_type,
     )
-    async with Server(pages, host="127.0.0.1", port=0, where="web") as server:
+    async with Server(
+        pages, host="127.0.0.1", port=0, where="web", refusals=Refusals("web", lambda: datetime.now(UTC))
+    ) as server:
         assert (await asyncio.to_thread(get, server.address, "/healthz"))[0] == 200
         assert (await asyncio.to_thread(get, server.address, "/readyz"))[0] == 200
         problems["store"] = "storage_full"
@@ -47,7 +51,9 @@ async def test_pages() -> None:
 async def test_replies_do_not_wait() -> None:
     """A reply of two packets is not held back for the client's delayed acknowledgement, on a loop of the stdlib too."""
     pages = HealthPages(listening=lambda: True, problems=dict, metrics=bytes, metrics_type="text/plain")
-    async with Server(pages, host="127.0.0.1", port=0, where="web") as server:
+    async with Server(
+        pages, host="127.0.0.1", port=0, where="web", refusals=Refusals("web", lambda: datetime.now(UTC))
+    ) as server:
         reader, writer = await asyncio.open_connection(*server.address)
         took = []
         for _ in range(60):
@@ -64,7 +70,15 @@ async def test_replies_do_not_wait() -> None:
 async def test_taken_port_is_a_config_error() -> None:
     """A port in use is told with its key path instead of ending the process."""
     pages = HealthPages(listening=lambda: True, problems=dict, metrics=bytes, metrics_type="text/plain")
-    async with Server(pages, host="127.0.0.1", port=0, where="web") as server:
-        again = Server(pages, host="127.0.0.1", port=server.address[1], where="web")
+    async with Server(
+        pages, host="127.0.0.1", port=0, where="web", refusals=Refusals("web", lambda: datetime.now(UTC))
+    ) as server:
+        again = Server(
+            pages,
+            host="127.0.0.1",
+            port=server.address[1],
+            where="web",
+            refusals=Refusals("web", lambda: datetime.now(UTC)),
+        )
         with pytest.raises(ConfigError, match=r"^web: cannot listen on 127\.0\.0\.1:\d+: "):
             await again.__aenter__()

@@ -1,12 +1,17 @@
-"""Serves an ASGI application on uvicorn inside the caller's event loop, without signal handlers or access log."""
+"""Serves an ASGI application on uvicorn inside the caller's event loop, without signal handlers or access log.
+
+Of uvicorn it takes the protocol and the end; accepting is `door`'s, which knows how much a client may hold.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import socket
 import ssl
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -14,12 +19,18 @@ from typing import TYPE_CHECKING, Self
 import uvicorn
 
 from monitor.access.addresses import bound_sockets, written
+from monitor.access.refusals import Refusals
 from monitor.errors import ConfigError
+from monitor.http_server.connection import Connection
+from monitor.http_server.door import Door
+from monitor.http_server.limits import Limits
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGIApplication  # uvicorn keeps the type of its own argument private
 
 log = logging.getLogger(__name__)
+
+_FOR_PEOPLE = Limits()
 
 UNIX_SOCKET_MODE = 0o660
 """Who may connect to a Unix socket: its owner and group."""
@@ -35,33 +46,23 @@ class Server(AbstractAsyncContextManager["Server"]):
         host: str,
         port: int,
         where: str,
+        refusals: Refusals,
+        limits: Limits = _FOR_PEOPLE,
         unix_socket: Path | None = None,
         tls: ssl.SSLContext | None = None,
         backlog: int = 1024,
-        keep_alive: int = 75,
         grace: int = 10,
     ) -> None:
         self._host, self._port, self._where, self._backlog = host, port, where, backlog
         self._unix_socket = unix_socket
-        self._config = uvicorn.Config(
-            application,
-            # Else uvicorn takes a bound method for an application of ASGI 2.
-            interface="asgi3",
-            http="httptools",
-            loop="none",
-            lifespan="off",
-            ws="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=keep_alive,
-            timeout_graceful_shutdown=grace,
-            backlog=backlog,
-        )
-        self._tls = tls
+        self._config = _configuration(application, limits, grace=grace)
+        self._limits = limits
         self._server = uvicorn.Server(self._config)
         self._sockets: tuple[socket.socket, ...] = ()
+        # There are none of uvicorn's own to close in the end.
+        self._server.servers = []
+        self._door = Door(limits, self._connection, refusals, where=where, tls=tls)
+        self._accepting = AsyncExitStack()
         self._loop: asyncio.Task[None] | None = None
 
     @property
@@ -91,9 +92,8 @@ class Server(AbstractAsyncContextManager["Server"]):
         self._sockets = self._listening()
         # uvicorn's serve() takes over the process's signals, which belong to whoever runs us; its three steps do not.
         self._config.load()
-        self._config.ssl = self._tls
         self._server.lifespan = self._config.lifespan_class(self._config)
-        await self._server.startup(sockets=list(self._sockets))
+        await self._accepting.enter_async_context(self._door.accepting(self._sockets))
         self._loop = asyncio.create_task(self._server.main_loop(), name=f"serve {self._where}")
         return self
 
@@ -101,6 +101,7 @@ class Server(AbstractAsyncContextManager["Server"]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Stop accepting, answer what is under way, close."""
+        await self._accepting.aclose()
         self._server.should_exit = True
         if self._loop is not None:
             await self._loop
@@ -108,6 +109,18 @@ class Server(AbstractAsyncContextManager["Server"]):
             await self._server.shutdown(sockets=list(self._sockets))
             if self._unix_socket is not None:
                 self._unix_socket.unlink(missing_ok=True)
+
+    @property
+    def connections(self) -> int:
+        """Number of connections that are open now."""
+        return self._door.connections
+
+    def _connection(
+        self, progressed: Callable[[], None], refused: Callable[[str, str], None], lost: Callable[[], None]
+    ) -> Connection:
+        return Connection(
+            self._config, self._server.server_state, self._limits, progressed=progressed, refused=refused, lost=lost
+        )
 
     def _listening(self) -> tuple[socket.socket, ...]:
         if self._unix_socket is not None:
@@ -128,7 +141,26 @@ class Server(AbstractAsyncContextManager["Server"]):
             # Connections inherit it. asyncio sets it only on sockets that name their protocol, and a reply in two
             # packets then waits 40 ms for the client's delayed acknowledgement.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            listener.listen(self._backlog)
         return listeners
+
+
+def _configuration(application: ASGIApplication, limits: Limits, *, grace: int) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
+        # Else uvicorn takes a bound method for an application of ASGI 2.
+        interface="asgi3",
+        http="httptools",
+        loop="none",
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=math.ceil(limits.keep_alive.total_seconds()),
+        timeout_graceful_shutdown=grace,
+    )
 
 
 def clear_unix_socket(path: Path, where: str) -> None:

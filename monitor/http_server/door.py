@@ -1,0 +1,250 @@
+"""Lets clients in: accepts connections, within caps for all and for each peer, and closes those that take too long."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ipaddress
+import logging
+import resource
+import socket
+import ssl
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from monitor.access.refusals import Refusals, peer_name
+from monitor.http_server.connection import Connection
+from monitor.http_server.limits import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE = 64
+"""Connections accepted before others of the loop have their turn."""
+_LOOK_EVERY = 1.0
+_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_ALMOST_FULL, _NOT_FULL = 0.8, 0.6
+"""Shares of the cap at which a line warns, and below which the next warning may come."""
+_COME_BACK = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+MakeConnection = Callable[[Callable[[], None], Callable[[str, str], None], Callable[[], None]], Connection]
+"""Takes what to call when it progressed, was refused (reason, text) and was lost."""
+
+
+@dataclass(slots=True, eq=False)
+class _Client:
+    """One open connection."""
+
+    peer: str
+    """The address, of IPv6 the network; "" for a Unix socket."""
+    name: str
+    """For the log."""
+    connection: Connection = field(init=False)
+    opening: asyncio.Task[None] | None = None
+    """Its TLS handshake, while that is going on."""
+
+    def leave(self) -> None:
+        """Close it, for somebody else."""
+        if self.opening is not None:
+            self.opening.cancel()
+        else:
+            self.connection.give_way()
+
+
+class Door:
+    """The accepting half of a server.
+
+    Args:
+        limits: what clients may hold.
+        make: makes a connection's protocol.
+        refusals: is told who was not let in or was sent away.
+        where: the listener, for the log.
+        tls: None for plain HTTP.
+    """
+
+    def __init__(
+        self, limits: Limits, make: MakeConnection, refusals: Refusals, *, where: str, tls: ssl.SSLContext | None
+    ) -> None:
+        self._limits, self._make, self._refusals = limits, make, refusals
+        self._where, self._tls = where, tls
+        self._peers: dict[str, OrderedDict[_Client, None]] = {}
+        """The clients of each peer, in the order of their last progress."""
+        self._open = 0
+        self._warned = False
+        self._paused: list[asyncio.TimerHandle] = []
+        self._descriptors = 0
+        """The lowest number that a connection's descriptor must not have."""
+
+    @property
+    def connections(self) -> int:
+        """Number of connections that are open now."""
+        return self._open
+
+    @asynccontextmanager
+    async def accepting(self, sockets: Sequence[socket.socket]) -> AsyncIterator[None]:
+        """Accept from these listening sockets while entered; connections stay open afterwards."""
+        loop = asyncio.get_running_loop()
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._descriptors = descriptors - min(self._limits.reserved_descriptors, descriptors // 4)
+        for listener in sockets:
+            listener.setblocking(False)  # noqa: FBT003 -- the standard library's
+            loop.add_reader(listener.fileno(), self._accept, listener)
+        looking = asyncio.create_task(self._keep_looking(), name=f"door of {self._where}")
+        try:
+            yield
+        finally:
+            for waiting in self._paused:
+                waiting.cancel()
+            for listener in sockets:
+                loop.remove_reader(listener.fileno())
+            looking.cancel()
+            openings = [client.opening for client in self._clients() if client.opening is not None]
+            for opening in openings:
+                opening.cancel()
+            await asyncio.gather(looking, *openings, return_exceptions=True)
+
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                accepted, address = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._pause(listener, error)
+                return
+            self._admit(accepted, address[0] if isinstance(address, tuple) else "")
+
+    def _pause(self, listener: socket.socket, error: OSError) -> None:
+        """Accept again in a second: until then the loop would call us without end."""
+        if error.errno in _NO_ROOM:
+            self._refusals.refused("descriptors", "anybody", f"cannot accept connections: {error.strerror}")
+        else:
+            log.error("%s: accepting connections: %s", self._where, error.strerror)
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listener.fileno())
+        again = loop.call_later(_LOOK_EVERY, loop.add_reader, listener.fileno(), self._accept, listener)
+        self._paused = [waiting for waiting in self._paused if waiting.when() > loop.time()] + [again]
+
+    def _admit(self, accepted: socket.socket, address: str) -> None:
+        accepted.setblocking(False)  # noqa: FBT003 -- the standard library's
+        client = _Client(peer_of(address), peer_name(address))
+        if not self._has_room(client, accepted.fileno()):
+            if self._tls is None:
+                with suppress(OSError):
+                    accepted.send(_COME_BACK)
+            accepted.close()
+            return
+        client.connection = self._make(
+            lambda: self._progressed(client),
+            lambda reason, text: self._refusals.refused(reason, client.name, text),
+            lambda: self._left(client),
+        )
+        self._peers.setdefault(client.peer, OrderedDict())[client] = None
+        self._open += 1
+        self._warn()
+        client.opening = asyncio.create_task(self._serve(client, accepted), name=f"opening {self._where}")
+
+    def _has_room(self, client: _Client, descriptor: int) -> bool:
+        """Return whether one more may come in; one that does nothing has to leave for it where there is no room."""
+        limits = self._limits
+        of_peer = self._peers.get(client.peer, ())
+        if client.peer and len(of_peer) >= limits.max_connections_per_peer:
+            text = f"{len(of_peer)} connections are open from there (max_connections_per_peer)"
+            return self._made_room(client, client.peer, "peer_full", text)
+        if self._open >= limits.max_connections:
+            text = f"{self._open} connections are open (max_connections)"
+        elif descriptor >= self._descriptors:
+            # A new descriptor is the lowest that is free: all below are in use.
+            text = f"{descriptor} file descriptors are in use; others are left to the store, the judge and web"
+        else:
+            return True
+        reason = "full" if self._open >= limits.max_connections else "descriptors"
+        largest = max(self._peers, key=lambda peer: len(self._peers[peer]), default="")
+        return self._made_room(client, largest, reason, text)
+
+    def _made_room(self, client: _Client, peer: str, reason: str, text: str) -> bool:
+        now = asyncio.get_running_loop().time()
+        for other in self._peers.get(peer, ()):
+            if other.connection.may_give_way(now):
+                self._refusals.refused("gave_way", other.name, f"did nothing for longest, and {text}")
+                self._left(other)
+                other.leave()
+                return True
+        self._refusals.refused(reason, client.name, text)
+        return False
+
+    async def _serve(self, client: _Client, accepted: socket.socket) -> None:
+        """Connect the socket with its protocol; over TLS, that is the handshake."""
+        timeout = None if self._tls is None else self._limits.head_timeout.total_seconds()
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: client.connection, accepted, ssl=self._tls, ssl_handshake_timeout=timeout
+            )
+        except (OSError, asyncio.CancelledError) as error:  # of which ssl.SSLError and TimeoutError are some
+            self._left(client)
+            accepted.close()
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            why = error.reason if isinstance(error, ssl.SSLError) and error.reason else type(error).__name__
+            if self._tls is not None:
+                self._refusals.refused("tls_handshake", client.name, f"no TLS handshake: {why}")
+        finally:
+            client.opening = None
+
+    def _clients(self) -> Iterator[_Client]:
+        return (client for clients in self._peers.values() for client in clients)
+
+    def _progressed(self, client: _Client) -> None:
+        clients = self._peers.get(client.peer)
+        if clients is not None and client in clients:
+            clients.move_to_end(client)
+
+    def _left(self, client: _Client) -> None:
+        clients = self._peers.get(client.peer)
+        if clients is not None and client in clients:
+            del clients[client]
+            self._open -= 1
+            if not clients:
+                del self._peers[client.peer]
+
+    def _warn(self) -> None:
+        most = self._limits.max_connections
+        if self._open < _NOT_FULL * most:
+            self._warned = False
+        if self._warned or self._open < _ALMOST_FULL * most:
+            return
+        self._warned = True
+        peer, clients = max(self._peers.items(), key=lambda item: len(item[1]))
+        log.warning(
+            "%s: %d of %d connections are open (max_connections), %d of them from %s",
+            self._where,
+            self._open,
+            most,
+            len(clients),
+            peer_name(peer),
+        )
+
+    async def _keep_looking(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_LOOK_EVERY)
+            for client in tuple(self._clients()):
+                if client.opening is None:
+                    client.connection.look(loop.time())
+
+
+def peer_of(address: str) -> str:
+    """Return what counts as one peer: an IPv4 address, or the /64 network of an IPv6 address; "" for a Unix socket.
+
+    >>> peer_of("::ffff:10.0.0.7"), peer_of("2001:db8:0:1:2:3:4:5%eth0")
+    ('10.0.0.7', '2001:db8:0:1::/64')
+    """
+    if ":" not in address:
+        return address
+    ip = ipaddress.IPv6Address(address.partition("%")[0])
+    return str(ip.ipv4_mapped or ipaddress.IPv6Network((ip, 64), strict=False))
