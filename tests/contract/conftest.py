@@ -185,9 +185,9 @@ def make() -> Make:
     return Make()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql", "pooled"])
 def kind(request: pytest.FixtureRequest) -> str:
-    """Each database in turn."""
+    """Each database in turn, PostgreSQL both itself and behind PgBouncer."""
     kind: str = request.param
     return kind
 
@@ -197,7 +197,7 @@ def store_url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a database that is empty and not migrated."""
     if kind == "sqlite":
         return f"sqlite:///{tmp_path / 'store.db'}"
-    url: str = request.getfixturevalue("postgres_url")
+    url: str = request.getfixturevalue("postgres_url" if kind == "postgresql" else "pooled_url")
     return url
 
 
@@ -222,7 +222,7 @@ def migrated_url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> s
         for table in reversed(metadata.sorted_tables):
             connection.execute(table.delete())
     engine.dispose()
-    return url
+    return request.getfixturevalue("pgbouncer").url(url) if kind == "pooled" else url
 
 
 @pytest.fixture

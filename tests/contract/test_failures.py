@@ -97,6 +97,7 @@ def test_full_disk(migrated_url: str, make: Make) -> None:
         assert [("ok",)] == file.execute("PRAGMA integrity_check").fetchall()
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"], indirect=True)
 def test_read_only(store: Store, migrated_url: str, make: Make) -> None:
     """A database that takes no writes is `read_only`, and can be read."""
     turn = make.turn()
@@ -128,7 +129,7 @@ def test_server_restarts(store: Store, postgres_server: PostgresServer, make: Ma
     assert store.backlog().fragments == 2
 
 
-@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("kind", ["postgresql", "pooled"], indirect=True)
 def test_server_restarts_unnoticed(store: Store, postgres_server: PostgresServer, make: Make) -> None:
     """A restart between two calls costs nobody anything."""
     store.append([make.fragment()])

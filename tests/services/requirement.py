@@ -15,7 +15,14 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 _VARIABLE = "RAG_MONITOR_REQUIRE"
 _ALL = "all"
-_MARKER_OF_FIXTURE = {"kafka_broker": "kafka", "postgres_server": "postgres", "shared": "shared"}
+_MARKER_OF_FIXTURE = {
+    "kafka_broker": "kafka",
+    "postgres_server": "postgres",
+    "pgbouncer": "pgbouncer",
+    "shared": "shared",
+}
+_MARKERS_OF_DATABASE = {"postgresql": ("postgres",), "pooled": ("postgres", "pgbouncer")}
+"""Of a test that runs once for each database, where the name of one is a parameter."""
 
 
 def required_services() -> frozenset[str]:
@@ -40,10 +47,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each test the markers of the services that its fixtures use, before `-m` selects by them."""
+    """Give each test the markers of the services that its fixtures or its database use, before `-m` selects by them."""
     for item in items:
-        for fixture, marker in _MARKER_OF_FIXTURE.items():
-            if fixture in getattr(item, "fixturenames", ()) and item.get_closest_marker(marker) is None:
+        markers = [marker for name, marker in _MARKER_OF_FIXTURE.items() if name in getattr(item, "fixturenames", ())]
+        for value in item.callspec.params.values() if hasattr(item, "callspec") else ():
+            markers += _MARKERS_OF_DATABASE.get(value, ()) if isinstance(value, str) else ()
+        for marker in markers:
+            if item.get_closest_marker(marker) is None:
                 item.add_marker(marker)
 
 
