@@ -104,10 +104,12 @@ class TurnStore(Protocol):
         since: datetime | None = None,
         until: datetime | None = None,
         defect_of: Sequence[str] | None = None,
+        session_id: str | None = None,
         limit: int | None = None,
     ) -> Iterator[Turn]:
         """Yield turns by start time, oldest first; `since` inclusive, `until` exclusive.
 
+        With `session_id` only those of this session, as the app sent its id, also when that is no longer kept.
         With `defect_of` only those that a verdict of one of these metrics calls a defect, () for whichever metric.
         """
 

@@ -12,7 +12,7 @@ from monitor.cli.explanation import as_json, as_text, explanation_of
 from monitor.cli.hidden_users import user_ids, without_users
 from monitor.cli.options import CONFIG, FORMAT, STORE, examples, open_store_of
 from monitor.cli.output import quiet_pipe
-from monitor.runtime.build import pseudonym
+from monitor.store.pseudonyms import pseudonym
 
 
 @click.command(epilog=examples("rag-monitor explain 3f9c", "rag-monitor explain 3f9c --format jsonl"))

@@ -29,6 +29,7 @@ _AT_ONCE = 200
 @CONFIG
 @STORE
 @click.option("--app", help="Only turns of this app.")
+@click.option("--session", "session_id", help="Only turns of the session with this id, as the app sent it.")
 @click.option("--since", metavar="WHEN", help='A time ("2026-03-01T00:00Z") or an age ("2d").')
 @click.option("--bad", "only_bad", is_flag=True, help="Only turns that a verdict calls a defect.")
 @click.option("--metric", "metrics", multiple=True, help="With --bad: by verdicts of this metric; may be repeated.")
@@ -38,6 +39,7 @@ def turns(
     config: Path | None,
     store_url: str | None,
     app: str | None,
+    session_id: str | None,
     since: str | None,
     metrics: tuple[str, ...],
     limit: int | None,
@@ -54,6 +56,7 @@ def turns(
             app=app,
             since=moment(since) if since is not None else None,
             defect_of=metrics if only_bad else None,
+            session_id=session_id,
             limit=limit or (TABLE_ROWS if form == "table" else None),
         )
         print_rows(form, _judged(store, stored), lambda row: tables.turn_line(*row), tables.turn_table)

@@ -61,6 +61,7 @@ class Turn:
     release: str = ""
     """Resource attribute `service.version`."""
     session_id: str | None = None
+    """As the app sent it; None, too, when the turn's text is no longer kept."""
     user_id: str | None = None
     """A keyed hash of the user id that the app sent, never the id itself."""
     query: str | None = None

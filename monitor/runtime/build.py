@@ -48,6 +48,7 @@ from monitor.settings.tree import (
     Settings,
 )
 from monitor.settings.turn_choice import ExcludeSettings
+from monitor.store.pseudonyms import pseudonym
 from monitor.store.sql_store import SqlStore, open_store
 
 if TYPE_CHECKING:
@@ -86,11 +87,6 @@ class Parts:
         decoded = decode_turns(fragment)
         turns = (replace(t, user_id=self.rules.hash_user(t.user_id)) if t.user_id else t for t in decoded.turns)
         return replace(decoded, turns=tuple(turns))
-
-
-def pseudonym(user_id: str, *, key: bytes) -> str:
-    """Return the pseudonym that stands for a user in the store that holds this key."""
-    return hashlib.blake2b(user_id.encode("utf-8", "replace"), key=key, digest_size=12).hexdigest()
 
 
 @asynccontextmanager

@@ -1,33 +1,18 @@
-"""Keys, what waits between the stages, and retention."""
+"""What waits between the stages."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 
 from sqlalchemy import Connection, func, select, true
 
 from monitor.model.stored import Backlog
-from monitor.store.statements import insert
 from monitor.store.tables import (
     changed_windows,
     jobs,
-    keys,
     turns,
     unassembled,
 )
-
-_KEY_BYTES = 32
-
-
-def key(connection: Connection, name: str) -> bytes:
-    """Return the key of this name; of several processes that ask first, all get the same."""
-    connection.execute(
-        insert(connection, keys)
-        .values(name=name, value=secrets.token_bytes(_KEY_BYTES))
-        .on_conflict_do_nothing(index_elements=["name"])
-    )
-    return bytes(connection.execute(select(keys.c.value).where(keys.c.name == name)).scalar_one())
 
 
 def backlog(connection: Connection, *, rubric_ids: Sequence[str] | None = None) -> Backlog:

@@ -30,6 +30,7 @@ from monitor.store import spend as spending
 from monitor.store import under_way as under_way_rows
 from monitor.store.database import Database
 from monitor.store.kept_text import KeptText
+from monitor.store.pseudonyms import key as key_of
 from monitor.stores import UnderWayKind
 
 
@@ -144,10 +145,13 @@ class SqlStore:
         since: datetime | None = None,
         until: datetime | None = None,
         defect_of: Sequence[str] | None = None,
+        session_id: str | None = None,
         limit: int | None = None,
     ) -> Iterator[Turn]:
         """As `TurnStore.turns`; read page by page, so a slow reader holds nothing open."""
-        return turns.paged(self._database, app=app, since=since, until=until, defect_of=defect_of, limit=limit)
+        return turns.paged(
+            self._database, app=app, since=since, until=until, defect_of=defect_of, session_id=session_id, limit=limit
+        )
 
     def extents(
         self, app: str, *, since: datetime, until: datetime, ended_since: datetime, single_calls: bool
@@ -378,7 +382,7 @@ class SqlStore:
     def key(self, name: str) -> bytes:
         """As `Store.key`."""
         with self._database.writing("reading a key") as connection:
-            return housekeeping.key(connection, name)
+            return key_of(connection, name)
 
     def backlog(self, *, rubric_ids: Sequence[str] | None = None) -> Backlog:
         """As `Store.backlog`."""

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from monitor.store.columns import CleanText, Count, Duration, Instant, Label, Number, Position
 from monitor.store.naming import index_some, metadata
 
-REVISION = "0012"
+REVISION = "0013"
 """The schema that this version of the program reads and writes."""
 
 spans = Table(
@@ -88,7 +88,8 @@ turns = Table(
     Column("app", Label, nullable=False),
     Column("environment", Label, nullable=False),
     Column("release", Label, nullable=False),
-    Column("session_id", CleanText),
+    # A keyed hash, as `user_id` is; the id itself stands with the text.
+    Column("session_hash", Text),
     Column("user_id", CleanText),
     Column("model", CleanText),
     Column("input_tokens", Count),
@@ -118,6 +119,7 @@ turn_texts = Table(
     metadata,
     Column("turn_id", Text, ForeignKey("turns.turn_id", ondelete="CASCADE"), nullable=False),
     Column("started_at", Instant, nullable=False),
+    Column("session_id", CleanText),
     Column("query", CleanText),
     Column("history", CleanText, nullable=False),
     Column("retrieval_queries", CleanText, nullable=False),

@@ -10,6 +10,7 @@ from sqlalchemy import Row
 
 from monitor.model.turns import Citation, Message, Turn
 from monitor.store.columns import json_text
+from monitor.store.pseudonyms import pseudonym
 from monitor.text.repair import repaired
 
 Cell: TypeAlias = object
@@ -22,6 +23,7 @@ def cleaned(turn: Turn) -> Turn:
     """Return the turn as it will read back, so that its content hash is the same before and after storing."""
     return replace(
         turn,
+        session_id=_clean(turn.session_id),
         query=_clean(turn.query),
         response=_clean(turn.response),
         ground_truth=_clean(turn.ground_truth),
@@ -32,7 +34,7 @@ def cleaned(turn: Turn) -> Turn:
     )
 
 
-def turn_row(turn: Turn) -> dict[str, Cell]:
+def turn_row(turn: Turn, *, session_key: bytes) -> dict[str, Cell]:
     """Return the row of `turns` of a `cleaned` turn about which nothing is decided yet."""
     return {
         "turn_id": turn.turn_id,
@@ -41,7 +43,7 @@ def turn_row(turn: Turn) -> dict[str, Cell]:
         "app": turn.app,
         "environment": turn.environment,
         "release": turn.release,
-        "session_id": turn.session_id,
+        "session_hash": None if turn.session_id is None else pseudonym(turn.session_id, key=session_key),
         "user_id": turn.user_id,
         "model": turn.model,
         "input_tokens": turn.input_tokens,
@@ -66,6 +68,7 @@ def turn_text_row(turn: Turn) -> dict[str, Cell]:
     return {
         "turn_id": turn.turn_id,
         "started_at": turn.started_at,
+        "session_id": turn.session_id,
         "query": turn.query,
         "history": json_text([[m.role, m.content] for m in turn.history]),
         "retrieval_queries": json_text(list(turn.retrieval_queries)),

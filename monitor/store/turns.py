@@ -25,7 +25,7 @@ from sqlalchemy import (
 from monitor.model.spans import PROCESS_DIED, Assembly
 from monitor.model.stored import Assembled, Extent
 from monitor.model.turns import Turn
-from monitor.store import changed_windows, under_way
+from monitor.store import changed_windows, pseudonyms, under_way
 from monitor.store.columns import json_text, label
 from monitor.store.database import Database
 from monitor.store.statements import batches, insert
@@ -98,6 +98,7 @@ def paged(
     since: datetime | None,
     until: datetime | None,
     defect_of: Sequence[str] | None,
+    session_id: str | None,
     limit: int | None,
 ) -> Iterator[Turn]:
     """Yield turns by start time and id; see `TurnStore.turns`. Page by page, so a slow reader holds nothing open."""
@@ -106,7 +107,16 @@ def paged(
     while left is None or left > 0:
         size = _PAGE if left is None else min(_PAGE, left)
         with database.reading("reading turns") as connection:
-            some = page(connection, app=app, since=since, until=until, defect_of=defect_of, after=after, limit=size)
+            some = page(
+                connection,
+                app=app,
+                since=since,
+                until=until,
+                defect_of=defect_of,
+                session_id=session_id,
+                after=after,
+                limit=size,
+            )
         yield from some
         if len(some) < size:
             return
@@ -121,6 +131,7 @@ def page(
     since: datetime | None,
     until: datetime | None,
     defect_of: Sequence[str] | None,
+    session_id: str | None,
     after: tuple[datetime, str] | None,
     limit: int,
 ) -> tuple[Turn, ...]:
@@ -132,6 +143,8 @@ def page(
         statement = statement.where(turns.c.started_at >= since)
     if until is not None:
         statement = statement.where(turns.c.started_at < until)
+    if session_id is not None:
+        statement = statement.where(turns.c.session_hash == pseudonyms.of_session(connection, session_id))
     if defect_of is not None:
         statement = statement.where(_is_defect(defect_of))
     if after is not None:
@@ -257,8 +270,10 @@ def _write(connection: Connection, written: Sequence[Turn]) -> None:
     values["proxy"] = case((same, turns.c.proxy))
     values["proxy_version"] = case((same, turns.c.proxy_version), else_="")
     ordered = sorted(written, key=lambda t: t.turn_id)
+    session_key = pseudonyms.key(connection, pseudonyms.SESSION)
     connection.execute(
-        statement.on_conflict_do_update(index_elements=["turn_id"], set_=values), [turn_row(t) for t in ordered]
+        statement.on_conflict_do_update(index_elements=["turn_id"], set_=values),
+        [turn_row(t, session_key=session_key) for t in ordered],
     )
     statement = insert(connection, turn_texts)
     new = statement.excluded

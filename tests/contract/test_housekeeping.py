@@ -47,6 +47,7 @@ def test_text_is_pruned(store: Store, make: Make) -> None:
     assert prune(store, text=make.now) == 0
     bare = replace(
         old,
+        session_id=None,
         query=None,
         history=(),
         retrieval_queries=(),
@@ -66,6 +67,15 @@ def test_text_is_pruned(store: Store, make: Make) -> None:
     )
     assert expected == verdict
     assert (make.verdict(jobs[1]),) == store.outcomes(young.turn_id)
+
+
+def test_session_is_found_when_its_text_is_gone(store: Store, make: Make) -> None:
+    """A session's id goes with the text, and its turns are still found by it; no other one finds them."""
+    assert [] == list(store.turns(session_id="session 1"))
+    make.assembled(store, make.turn(), replace(make.turn(), session_id=None), replace(make.turn(), session_id="s\x00"))
+    prune(store, text=make.now + HOUR)
+    assert [None] * 3 == [turn.session_id for turn in store.turns()]
+    assert [1, 1, 0, 0] == [len(list(store.turns(session_id=sent))) for sent in ("session 1", "s\x00", "", "other")]
 
 
 def test_rollups_of_pruned_text(store: Store, make: Make) -> None:
