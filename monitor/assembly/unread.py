@@ -8,9 +8,8 @@ from collections.abc import Iterable, Sequence
 from monitor.assembly.rules import ReadingRules
 from monitor.assembly.segment import Segment
 from monitor.assembly.tree import SILENT, Forest, Node, walk
+from monitor.extract.session_and_user import is_only_whose
 from monitor.model.spans import Role, Trace
-
-_SILENT_REASONS = {None: "no_dialect", Role.TRANSPORT: "transport", Role.NOISE: "noise"}
 
 
 def unread_counts(
@@ -22,9 +21,8 @@ def unread_counts(
     """
     counts = Counter(trace.unread)
     for node in forest.nodes:
-        reason = _SILENT_REASONS.get(node.role)
-        if reason is not None:
-            counts["excluded_scope" if node.span and rules.exclusions.leaves_out(node.span) else reason] += 1
+        if node.role in SILENT:
+            counts[_why_silent(node, rules)] += 1
         elif node.role is Role.EVALUATION:
             counts["evaluation"] += 1 + _other_than_silent(walk(*node.children))
     for segment, reason in rejected:
@@ -32,6 +30,15 @@ def unread_counts(
     counts["orphan_log"] += forest.lost_logs
     counts["over_limit"] += over_limit
     return +counts
+
+
+def _why_silent(node: Node, rules: ReadingRules) -> str:
+    if node.span is not None and rules.exclusions.leaves_out(node.span):
+        return "excluded_scope"
+    if node.role is not None:
+        return node.role.value
+    # An app's own span around a turn, for its session alone, has been read: turns take the session from there.
+    return "noise" if node.span is not None and is_only_whose(node.span.attributes) else "no_dialect"
 
 
 def _other_than_silent(nodes: Iterable[Node]) -> int:

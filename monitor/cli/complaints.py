@@ -173,7 +173,8 @@ def _odd(arrived: Arrived) -> tuple[_Check, ...]:
 
 def _of_spans(app: str, arrived: Arrived, telling: Sequence[str]) -> Iterator[Complaint]:
     span_count = arrived.spans.total()
-    if app == UNKNOWN_APP:
+    # OpenTelemetry's SDKs add the program's name: unknown_service:node.
+    if app.partition(":")[0] == UNKNOWN_APP:
         yield Complaint(what="no app", count=span_count, of=span_count, fix="set OTEL_SERVICE_NAME")
     if arrived.cut:
         yield Complaint(what="spans with dropped attributes", count=arrived.cut, of=span_count, fix=_limits(arrived))

@@ -145,14 +145,14 @@ def _model_call(step: Step, attributes: Attributes) -> Step:
         replies = _choices(step.span.events) or _written(attributes, COMPLETIONS, "assistant")
     output = first_answer(replies)
     context = visible_text(attributes, *_CONTEXTS)
-    streams = step.streaming or any(key in attributes for key in _FIRST_CHUNK)
+    has_first_chunk = any(key in attributes for key in _FIRST_CHUNK)
     return replace(
         step,
         messages=prompt_messages(prompt),
         output=output,
         shapeless=context,
         tool_calls=sum(m.tool_calls for m in replies) or _calls_tools(attributes),
-        streaming=True if streams else step.streaming,
+        streaming=True if step.streaming is None and has_first_chunk else step.streaming,
         flags=step.flags | {"truncated"} if cut else step.flags,
     )
 

@@ -30,6 +30,7 @@ _SESSION_KEYS = (
 )
 """By itself `thread.id` is that of an operating system's thread."""
 _USER_KEYS = (USER, "enduser.id", *(f"metadata.{name}" for name in _USER_NAMES), *_USER_NAMES)
+_SHARED_KEYS = frozenset((*_SESSION_KEYS, *_USER_KEYS))
 _QUOTED = re.compile(r'"[^"\\]+"')
 """MLflow writes every value as JSON, Langfuse that of metadata."""
 _SESSION_METADATA = ("session_id", "thread_id", "conversation_id")
@@ -78,6 +79,11 @@ def with_standard_keys(span: Span, keys: SessionAndUserKeys) -> Span:
     if user_id is not None and user(attributes) is None:
         ids[USER] = user_id
     return replace(span, attributes={**attributes, **ids}) if ids else span
+
+
+def is_only_whose(attributes: Attributes) -> bool:
+    """Return whether nothing but ids of conversation and person is recorded, by keys that are shared; or nothing."""
+    return attributes.keys() <= _SHARED_KEYS
 
 
 def session(attributes: Attributes, *own: str) -> str | None:

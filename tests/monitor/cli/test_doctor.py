@@ -92,6 +92,18 @@ def test_nothing_is_missing(examine: Examine) -> None:
     assert ("shop: 1 turns; spans: openinference 2; log records: 0", "  nothing is missing") == tuple(lines(found))
 
 
+def test_a_span_of_ones_own_for_the_session(examine: Examine) -> None:
+    """The span that docs/dialects.md asks for, around a turn, is nothing that stays unread."""
+    (one,) = examine([{"session.id": "s", "user.id": "u"}, WHOLE, FOUND]).apps
+    assert ({"": 1, "openinference": 2}, 1, {}, ()) == (one.spans, one.turns, one.unread, one.complaints)
+
+
+@pytest.mark.parametrize("app", ["unknown_service", "unknown_service:node", "unknown_service:java"])
+def test_a_name_that_an_sdk_made_up(examine: Examine, app: str) -> None:
+    """What SDKs write in place of a service name, with or without the program's, is no name."""
+    assert "no app" in complaints(examine([WHOLE, FOUND], app=app))
+
+
 def test_nothing_arrived(examine: Examine) -> None:
     """An empty store is not a healthy one."""
     assert ("nothing arrived",) == tuple(line[:15] for line in lines(examine()))

@@ -341,6 +341,13 @@ def test_streaming(make: Make) -> None:
     assert (True, None) == (read.streaming, step(make, {"gen_ai.operation.name": "chat"}).streaming)
 
 
+def test_a_first_chunk_of_a_whole_reply(make: Make) -> None:
+    """OpenLIT writes a time to the first chunk for replies that came whole, too; what was asked for counts."""
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.server.time_to_first_token": 0.02}
+    whole, unsaid = (step(make, {**attributes, **said}).streaming for said in ({"gen_ai.request.stream": False}, {}))
+    assert (False, True) == (whole, unsaid)
+
+
 def test_an_agent_in_span_events(make: Make) -> None:
     """Agents of some SDKs put messages into events of their span, with the parts as JSON text."""
     read = step(
