@@ -6,6 +6,7 @@ empty database, and one that dies midway leaves nothing behind, neither tables n
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -24,6 +25,9 @@ LOCK = 0x7261676D6F6E
 
 _PATIENCE = timedelta(minutes=5)
 _PAGE_BYTES = 8192
+_APPLICATION_ID = 0x7261676D
+"""The letters "ragm" in the header of our SQLite files."""
+_OUR_REVISION = re.compile(r"\d{4}")
 
 
 def migrate(url: str) -> None:
@@ -45,16 +49,15 @@ def upgrade(database: Database) -> None:
     with database.reading("reading the schema's revision") as connection:
         if revision(connection) == REVISION:
             return
+        refuse_foreign(database, connection)
     if database.sqlite:
         _write_ahead(database)
     with database.writing("migrating the schema") as connection:
         if not database.sqlite:
             _lock_postgresql(connection)
         present = revision(connection)
-        if present is not None and present > REVISION:
-            raise ConfigError(
-                f"the schema is {present}, made by a newer version; this one knows {REVISION}", where="store.url"
-            )
+        if present is not None and (problem := _not_ours(present)):
+            raise ConfigError(problem, where="store.url")
         config = Config()
         config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
         config.attributes["connection"] = connection
@@ -70,10 +73,10 @@ def check(database: Database) -> None:
     with database.reading("checking the store") as connection:
         present = revision(connection)
     if present != REVISION:
-        raise StoreUnavailable(
-            f"checking the store: {database.place}: schema {present or 'missing'}, needed {REVISION}; "
-            "run `rag-monitor migrate`"
+        problem = _not_ours(present or "") or (
+            f"schema {present or 'missing'}, needed {REVISION}; run `rag-monitor migrate`"
         )
+        raise StoreUnavailable(f"checking the store: {database.place}: {problem}")
 
 
 def is_empty(database: Database) -> bool:
@@ -103,6 +106,35 @@ def revision(connection: Connection) -> str | None:
         return None
     present: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     return present
+
+
+def refuse_foreign(database: Database, connection: Connection) -> None:
+    """Return when a SQLite file is empty or ours; PostgreSQL's databases may hold other programs' tables beside ours.
+
+    Raises:
+        ConfigError: its header or its tables are another program's.
+    """
+    if not database.sqlite:
+        return
+    owner = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
+    has_only_others = revision(connection) is None and inspect(connection).get_table_names()
+    if owner not in {0, _APPLICATION_ID} or has_only_others:
+        raise ConfigError(f"{database.place} is a database of another program", where="store.url")
+
+
+def _not_ours(present: str) -> str:
+    """Return what is wrong with a revision that no migration of ours leads on from; "" for one that can be migrated."""
+    if present and not _OUR_REVISION.fullmatch(present):
+        return (
+            "its table alembic_version is another program's; give the monitor a database or a schema of its own "
+            "(docs/postgresql.md)"
+        )
+    if present > REVISION:
+        return (
+            f"the schema is {present}, made by a newer version of rag-monitor; this one knows {REVISION}: "
+            "upgrade the program"
+        )
+    return ""
 
 
 def _lock_postgresql(connection: Connection) -> None:

@@ -51,10 +51,40 @@ def test_newer_schema(url: str) -> None:
     with engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     engine.dispose()
-    with pytest.raises(ConfigError, match=f"the schema is 9999, made by a newer version; this one knows {REVISION}"):
+    told = f"the schema is 9999, made by a newer version of rag-monitor; this one knows {REVISION}: upgrade the program"
+    with pytest.raises(ConfigError, match=told):
         migrate(url)
-    with closing(open_store(url, migrate=False)) as store, pytest.raises(StoreUnavailable, match="schema 9999"):
+    with closing(open_store(url, migrate=False)) as store, pytest.raises(StoreUnavailable, match=told):
         store.check()
+
+
+def test_schema_of_another_program(url: str) -> None:
+    """Another program that keeps its revision in a table of that name is not taken for a newer version of ours."""
+    migrate(url)
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = 'ae1027a6acf'"))
+    engine.dispose()
+    told = "its table alembic_version is another program's; give the monitor a database or a schema of its own"
+    with pytest.raises(ConfigError, match=told):
+        migrate(url)
+    with closing(open_store(url, migrate=False)) as store, pytest.raises(StoreUnavailable, match=told):
+        store.check()
+
+
+def test_text_is_vacuumed_soon(postgres_url: str) -> None:
+    """PostgreSQL vacuums each table of text, and what is stored out of line of it, once a hundredth is deleted."""
+    migrate(postgres_url)
+    engine = create_engine(postgres_url)
+    options = text(
+        "SELECT relation.relname, relation.reloptions, toast.reloptions FROM pg_class relation "
+        "JOIN pg_class toast ON toast.oid = relation.reltoastrelid WHERE toast.reloptions IS NOT NULL"
+    )
+    soon = ["autovacuum_vacuum_scale_factor=0.01", "autovacuum_vacuum_threshold=1000"]
+    with engine.connect() as connection:
+        found = {row[0]: (sorted(row[1]), sorted(row[2])) for row in connection.execute(options)}
+    engine.dispose()
+    assert dict.fromkeys(("spans", "turn_texts", "exchanges"), (soon, soon)) == found
 
 
 def test_ingest_pages(tmp_path: Path) -> None:
