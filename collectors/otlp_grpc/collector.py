@@ -5,7 +5,6 @@ Source: OTLP 1.10, https://opentelemetry.io/docs/specs/otlp/#otlpgrpc.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
@@ -35,6 +34,8 @@ from monitor.settings.section import Duration
 _MEBIBYTE = 1024 * 1024
 _TYPICAL = 4 * _MEBIBYTE
 """Bytes assumed of a request: gRPC says its length only with the whole message."""
+_STALLED = timedelta(seconds=2)
+"""How long a message may take to arrive while others wait; gRPC shows no part of it before it is whole."""
 _CHUNK = 64 * 1024
 _GRACE = timedelta(seconds=10)
 _SHORTEST_RETRY = timedelta(seconds=1)
@@ -83,7 +84,8 @@ class Config(Listener):
     max_body: int = Field(default=20 * _MEBIBYTE, gt=0)
     """Bytes of one request when unpacked; more is answered with RESOURCE_EXHAUSTED."""
     max_in_flight: int = Field(default=16 * _MEBIBYTE, gt=0)
-    """Bytes of all requests in memory at once, 4 MiB for one that is being read; others wait unread."""
+    """Bytes of all requests in memory at once, 4 MiB for one that is being read; others wait unread, and while
+    they do, those whose message has not come after 2 s give way. One request may go over it."""
     body_timeout: Duration = timedelta(seconds=30)
     """How long a request may take to arrive."""
 
@@ -99,7 +101,7 @@ class OtlpGrpc:
     def __init__(self, config: Config, sink: Sink, clock: Clock) -> None:
         self._config = config
         self._reception = Reception(sink, clock, max_body=config.max_body)
-        self._admission = Admission(config.max_in_flight)
+        self._admission = Admission(config.max_in_flight, stalled=_STALLED)
         self._refusals = Refusals("otlp_grpc", clock)
         self._access = Access(config.auth, "otlp_grpc", self._refusals)
         self._certificates = Certificates(config.tls, "otlp_grpc") if config.tls else None
@@ -202,24 +204,24 @@ class OtlpGrpc:
         return b""
 
     async def _answer(self, signal: OtlpSignal | Literal["metrics"], call: Call) -> bytes:
-        async with self._admission.reserve(min(_TYPICAL, self._config.max_body)) as resize:
+        async with self._admission.share(within=self._config.body_timeout) as share:
+            await share.hold(min(_TYPICAL, self._config.max_body))
+            message = await _message(call)
+            await share.hold_whole(len(message))
             if signal == "metrics":
-                await self._message(call)
                 self._reception.ignore_metrics()
                 return b""
-            message = await self._message(call)
-            resize(len(message))
             taking = self._reception.take(message, signal, encoding="protobuf", coding="identity")
             del message
             split = await taking
         return export_response(split.rejected, rejection_message(split))
 
-    async def _message(self, call: Call) -> bytes:
-        async with asyncio.timeout(self._config.body_timeout.total_seconds()):
-            message = await call.read()
-        if not isinstance(message, bytes):
-            raise MalformedPayload("the call contains no request", reason="no_message")
-        return message
+
+async def _message(call: Call) -> bytes:
+    message = await call.read()
+    if not isinstance(message, bytes):
+        raise MalformedPayload("the call contains no request", reason="no_message")
+    return message
 
 
 def _authorization(call: Call) -> bytes:

@@ -6,21 +6,21 @@ Source: OTLP 1.10, https://opentelemetry.io/docs/specs/otlp/#otlphttp.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 from pydantic import Field
 
-from collectors._otlp_receiver.admission import Admission
+from collectors._otlp_receiver.admission import Admission, Share
 from collectors._otlp_receiver.reception import Reception, rejection_message
 from collectors.otlp_http.cors import Origins
 from collectors.otlp_http.reply import Reply, accepted, failed, no_content
-from collectors.otlp_http.request import body_of, drain, encoding_of, head_of
+from collectors.otlp_http.request import Head, body_of, drain, encoding_of, head_of
 from monitor.access.addresses import entrance
 from monitor.access.credentials import Access
 from monitor.access.refusals import Refusals, peer_name
@@ -44,8 +44,6 @@ _MEBIBYTE = 1024 * 1024
 
 RESERVED_DESCRIPTORS = 320
 """Left to the health pages, the store, and a judge's 256 calls under way."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +72,8 @@ class Config(Listener):
     max_body: int = Field(default=20 * _MEBIBYTE, gt=0)
     """Bytes of one request, as sent and when unpacked; more is answered with 413."""
     max_in_flight: int = Field(default=12 * _MEBIBYTE, gt=0)
-    """Bytes of all requests in memory at once; others wait unread in their connections."""
+    """Bytes of all requests in memory at once, as they arrive; others wait unread in their connections, and while
+    they do, those whose bytes do not come give way. One request may go over it."""
     body_timeout: Duration = timedelta(seconds=30)
     """How long a request's body may take to arrive."""
     max_head: int = Field(default=32 * 1024, gt=0)
@@ -98,7 +97,7 @@ class OtlpHttp:
     def __init__(self, config: Config, sink: Sink, clock: Clock) -> None:
         self._config = config
         self._reception = Reception(sink, clock, max_body=config.max_body)
-        self._admission = Admission(config.max_in_flight)
+        self._admission = Admission(config.max_in_flight, spare=config.max_in_flight // 4)
         self._refusals = Refusals("otlp_http", clock)
         self._access = Access(config.auth, "otlp_http", self._refusals)
         self._origins = Origins(config.cors_origins)
@@ -186,19 +185,18 @@ class OtlpHttp:
             self._access.admit(fields.get(b"authorization", b""), peer_name(scope["client"] and scope["client"][0]))
             head = head_of(scope["method"], scope["path"], fields, max_body=config.max_body)
             if head.signal == "metrics":
-                await self._arrived(drain(receive))
+                async with asyncio.timeout(config.body_timeout.total_seconds()):
+                    await drain(receive)
                 self._reception.ignore_metrics()
                 return accepted(head.signal, head.encoding)
-            async with self._admission.reserve(head.estimate(config.max_body)):
+            async with self._admission.share(within=config.body_timeout) as share:
                 split = await self._reception.take(
-                    await self._arrived(body_of(receive, most=config.max_body)),
-                    head.signal,
-                    encoding=head.encoding,
-                    coding=head.coding,
+                    await self._body(head, receive, share), head.signal, encoding=head.encoding, coding=head.coding
                 )
             return accepted(head.signal, head.encoding, rejected=split.rejected, message=rejection_message(split))
 
-    async def _arrived(self, body: Awaitable[T]) -> T:
-        """Return what `body` reads, unless it takes too long."""
-        async with asyncio.timeout(self._config.body_timeout.total_seconds()):
-            return await body
+    async def _body(self, head: Head, receive: ASGIReceiveCallable, share: Share) -> bytes:
+        """Return the body, with room for what it unpacks to."""
+        body = await body_of(receive, share, most=self._config.max_body)
+        await share.hold_whole(head.estimate(len(body), most=self._config.max_body))
+        return body

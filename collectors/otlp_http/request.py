@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from collectors._otlp_receiver.admission import Share
 from monitor.errors import MalformedPayload, Rejected
 from monitor.payloads.compression import CODINGS, Coding, unpacked_estimate
 from monitor.payloads.otlp.fragments import Encoding, OtlpSignal
@@ -31,8 +32,6 @@ _CODINGS: Mapping[bytes, Coding] = {
     b"x-gzip": "gzip",
     **{coding.encode(): coding for coding in CODINGS},
 }
-_UNKNOWN_LENGTH = 4 * 1024 * 1024
-"""Bytes assumed of a request that does not say how long it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +41,10 @@ class Head:
     signal: OtlpSignal | Literal["metrics"]
     encoding: Encoding
     coding: Coding
-    length: int | None
-    """Bytes on the wire; None when the sender does not say."""
 
-    def estimate(self, most: int) -> int:
-        """Return how many bytes the request will take in memory, `most` at the most."""
-        length = _UNKNOWN_LENGTH if self.length is None else self.length
-        return min(most, unpacked_estimate(length, self.coding))
+    def estimate(self, size: int, *, most: int) -> int:
+        """Return how many bytes a body of `size` bytes will take in memory, `most` at the most."""
+        return min(most, unpacked_estimate(size, self.coding))
 
 
 def encoding_of(fields: Mapping[bytes, bytes]) -> Encoding | None:
@@ -78,10 +74,9 @@ def head_of(method: str, path: str, fields: Mapping[bytes, bytes], *, max_body: 
     declared = fields.get(b"content-length")
     if declared is not None and not declared.isdigit():
         raise MalformedPayload("Content-Length is not a number", reason="bad_length")
-    length = None if declared is None else int(declared)
-    if length is not None and length > max_body:
+    if declared is not None and int(declared) > max_body:
         raise too_large(max_body)
-    return Head(signal=signal, encoding=encoding, coding=coding, length=length)
+    return Head(signal=signal, encoding=encoding, coding=coding)
 
 
 def too_large(most: int) -> Rejected:
@@ -89,11 +84,12 @@ def too_large(most: int) -> Rejected:
     return Rejected(f"the body is longer than {most} bytes (max_body)", reason="too_large")
 
 
-async def body_of(receive: ASGIReceiveCallable, *, most: int) -> bytes:
-    """Return the whole body as sent.
+async def body_of(receive: ASGIReceiveCallable, share: Share, *, most: int) -> bytes:
+    """Return the whole body as sent; what is here of it, `share` holds before more is read.
 
     Raises:
         Rejected: it is longer than `most` bytes (`too_large`).
+        Overloaded: there is no room for it.
         ConnectionResetError: the sender went away.
     """
     chunks: list[bytes] = []
@@ -108,6 +104,8 @@ async def body_of(receive: ASGIReceiveCallable, *, most: int) -> bytes:
             raise too_large(most)
         chunks.append(event["body"])
         more = event["more_body"]
+        if more:
+            await share.hold(size)
     return b"".join(chunks)
 
 

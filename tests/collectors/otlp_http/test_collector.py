@@ -344,6 +344,31 @@ def test_stalled_senders_do_not_block_the_others(serve: Serve, turn_pb: bytes) -
     assert 200 == reply.status
 
 
+def test_announced_bytes_hold_no_room(serve: Serve, turn_pb: bytes) -> None:
+    """Senders that announce all that fits in memory and send one byte of it keep nobody waiting."""
+    running = serve()
+    liars = [_start_of_request(running, length=12 * 1024 * 1024) for _ in range(20)]
+    wait_until(lambda: running.http.stats().connections == 20, "the liars", seconds=20)
+    assert [200] * 5 == [running.post(turn_pb).status for _ in range(5)]
+    assert not running.http.stats().requests.get("refused")
+    for liar in liars:
+        liar.close()
+
+
+def test_halves_of_bodies_give_way(serve: Serve, make_request: MakeRequest) -> None:
+    """Bodies that fill the room and do not go on are answered 503 for one that comes."""
+    running = serve(http={"max_in_flight": 800_000})
+    halves = [_start_of_request(running, length=1_000_000) for _ in range(10)]
+    for half in halves:
+        half.sendall(b"x" * 60_000)
+    body = make_request(1, text="x" * 150_000).SerializeToString()
+    assert 200 == running.post(body).status
+    assert 3 == len(running.spans())
+    assert running.http.stats().requests["refused"] >= 1
+    for half in halves:
+        half.close()
+
+
 def test_stopping_answers_what_is_under_way(serve: Serve, switch: Switch, turn_pb: bytes) -> None:
     """A request that is being written when the collector stops is answered when it is on disk."""
     running = serve(through=switch)
