@@ -9,16 +9,17 @@ from dataclasses import dataclass
 from monitor.extract.convention import PromptWording
 
 _ANSWER_HEADING = (
-    r"(?:helpful|final|your|standalone|assistant(?:'s)?)?[ \t]*(?:answer|response|reply|question|query|antwort)\s*:"
+    r"(?:(?:helpful|final|your|standalone|assistant(?:'s)?)[ \t]*+)?"
+    r"(?:answer|response|reply|question|query|antwort)\s*+:"
 )
 _NEXT_SECTION = (
     _ANSWER_HEADING,
-    r"(?:context|documents?|sources?|passages?|chat history|conversation|history)\s*:",
+    r"(?:context|documents?|sources?|passages?|chat history|conversation|history)\s*+:",
     r"<\w",
 )
 _AFTER_DOCUMENTS = (
     _ANSWER_HEADING,
-    r"(?:context|chat history|conversation|history|instructions?|rules|task|guidelines)\s*:",
+    r"(?:context|chat history|conversation|history|instructions?|rules|task|guidelines)\s*+:",
     r"<\w",
 )
 """As above; but `Source:` and `Document:` introduce one of several documents."""
@@ -56,4 +57,4 @@ def prompt_patterns(wordings: Iterable[PromptWording]) -> PromptPatterns:
 
 
 def _line_start(*alternatives: str) -> re.Pattern[str]:
-    return re.compile(rf"\n[ \t]*(?:{'|'.join(alternatives)})", re.IGNORECASE)
+    return re.compile(rf"\n[ \t]*+(?:{'|'.join(alternatives)})", re.IGNORECASE)

@@ -25,7 +25,7 @@ _ATTRIBUTE = re.compile(r"\b(id|index|title|source|url|name)=[\"']([^\"'<>]{1,20
 _NAMING = frozenset(("id", "title", "source", "url", "name"))
 _LEVEL = re.compile(r"[A-Z]+|error|warning|info|debug|note", re.IGNORECASE)
 """What stands in brackets before a remark."""
-_SOURCED = re.compile(r"^Source:[ \t]*(.{1,400})\n+Content:[ \t]*", re.IGNORECASE | re.MULTILINE)
+_SOURCED = re.compile(r"^Source:[ \t]*+(.{0,400}+)\n++Content:[ \t]*+", re.IGNORECASE | re.MULTILINE)
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 _LINE = re.compile(r"([A-Za-z][\w ]{0,30}):[ \t]*(\S.{0,300})")
 _DESCRIBING = frozenset(

@@ -34,7 +34,7 @@ _TEXT = {"text"}
 _ITEMS = _CALLS | _RESULTS | {"message"}
 """Types that stand beside messages in a list, not inside one."""
 _PAIRS = (("question", "answer"), ("user", "assistant"), ("human", "ai"), ("query", "response"), ("input", "output"))
-_DATA_URI = re.compile(r"data:(image|audio|video|application|[\w.+-]+)/?[\w.+-]*;base64,[A-Za-z0-9+/=_-]*")
+_DATA_URI = re.compile(r"data:([\w.+-]++)/?[\w.+-]*+;base64,[A-Za-z0-9+/=_-]*+")
 _DEPTH = 6
 
 

@@ -21,7 +21,7 @@ _INVISIBLE = re.compile(
 # Between letters of Arabic, Indic and other scripts that join them these two are spelling; elsewhere they only hide.
 _JOINING = "[\u0600-\u0dff\u1000-\u109f\u1780-\u17ff]"
 _JOINERS = re.compile(f"(?<!{_JOINING})[\u200c\u200d]|[\u200c\u200d](?!{_JOINING})")
-_TAG = re.compile(r"<(?=\s*/?\s*document\b)", re.IGNORECASE)
+_TAG = re.compile(r"<(?=\s*+(?:/\s*+)?document\b)", re.IGNORECASE)
 _QUOTES = re.compile(r'["<>]+')
 _LONGEST_NAME = 120
 _NEWLINES = re.compile("\r\n?|[\u2028\u2029\x85]")

@@ -22,7 +22,7 @@ LISTS: Mapping[str, frozenset[str]] = {
 }
 """What `{{#name}}` may name, and the fields of an item."""
 
-_TAG = re.compile(r"\{\{\s*([#/]?)\s*([^{}\s]*)\s*\}\}")
+_TAG = re.compile(r"\{\{\s*+([#/]?)\s*+([^{}\s]*+)\s*+\}\}")
 _BRACES = re.compile(r"\{\{|\}\}")
 
 Fields: TypeAlias = Mapping[str, str]
