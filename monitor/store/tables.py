@@ -24,7 +24,7 @@ from sqlalchemy import (
 from monitor.store.columns import CleanText, Count, Duration, Instant, Label, Number, Position
 from monitor.store.naming import index_some, metadata
 
-REVISION = "0013"
+REVISION = "0014"
 """The schema that this version of the program reads and writes."""
 
 spans = Table(
