@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from monitor.assembly.repair import with_sound_names_and_counts
 from monitor.assembly.rules import ReadingRules
-from monitor.extract.printed import named
 from monitor.extract.session_and_user import with_standard_keys
 from monitor.model.spans import LogRecord, Role, Span, Step, Trace
 from monitor.ports import Dialect
@@ -39,10 +39,7 @@ class Node:
         Read when first asked for: frameworks wrap a turn in a dozen chains that repeat each other's input and output.
         """
         if self._step is None and self.dialect is not None and self.span is not None:
-            step = self.dialect.read(self.span)
-            model, request_model = named(step.model), named(step.request_model)
-            known = (model, request_model) == (step.model, step.request_model)
-            self._step = step if known else replace(step, model=model, request_model=request_model)
+            self._step = with_sound_names_and_counts(self.dialect.read(self.span))
         return self._step
 
     @property

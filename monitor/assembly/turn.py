@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
 from itertools import islice
 
@@ -12,7 +13,7 @@ from monitor.assembly.facets import facets
 from monitor.assembly.model_calls import Call
 from monitor.assembly.prompt_question import flat
 from monitor.assembly.query import Opening, opening
-from monitor.assembly.repair import with_sound_text
+from monitor.assembly.repair import TOKENS_UNREADABLE, with_sound_text
 from monitor.assembly.response import Ending, ending, retries
 from monitor.assembly.segment import SEARCHES, Segment
 from monitor.assembly.tree import WRAPPERS
@@ -21,8 +22,11 @@ from monitor.extract.attributes import text
 from monitor.model.spans import Attributes, Role, Span, Step, instant
 from monitor.model.turns import Turn, turn_id
 
-_KEPT_FLAGS = frozenset(("truncated", "redacted", "text_repaired", "metadata_unread", "span_missing", "generic"))
+_KEPT_FLAGS = frozenset(
+    ("truncated", "redacted", "text_repaired", "metadata_unread", "span_missing", "generic", TOKENS_UNREADABLE)
+)
 _SPEAKING = SEARCHES | WRAPPERS | {Role.LLM, Role.TOOL}
+_OUTPUT = re.compile(r"(?:^|[._])(?:output|response|answer|completion)(?:[._](?:value|text|content))?$", re.IGNORECASE)
 _LOOKED_AT = 8
 """Chains, from the end, that may have been handed the answering message."""
 _EARLY_NS, _LATE_NS = 100_000_000, 1_000_000_000
@@ -201,6 +205,28 @@ def _skewed(segment: Segment) -> bool:
     return False
 
 
+def _missing(segment: Segment, end: Ending, roles: Collection[Role | None]) -> str | None:
+    """Why a turn has no response; None for one that failed."""
+    if end.error is None and _answers_nothing(segment):
+        return "no_response"
+    if SEARCHES.intersection(roles) and Role.LLM not in roles:
+        return "retrieval_only"
+    return "no_content" if end.error is None else None
+
+
+def _answers_nothing(segment: Segment) -> bool:
+    """Whether the chain around the turn has an output, and that is blank."""
+    head = segment.head
+    return (
+        head.span is not None
+        and head.role in WRAPPERS
+        and any(
+            isinstance(value, str) and not value.strip() and _OUTPUT.search(key)
+            for key, value in head.span.attributes.items()
+        )
+    )
+
+
 def _flags(segment: Segment, start: Opening, end: Ending) -> frozenset[str]:
     head, roles = segment.head, {node.role for node in segment.nodes}
     flags = set(start.flags | end.flags)
@@ -215,10 +241,8 @@ def _flags(segment: Segment, start: Opening, end: Ending) -> frozenset[str]:
         flags.add("time_repaired")
     if _skewed(segment):
         flags.add("clock_skew")
-    if roles & SEARCHES and Role.LLM not in roles and end.response is None:
-        flags.add("retrieval_only")
-    elif end.response is None and end.error is None:
-        flags.add("incomplete" if "root_missing" in flags else "no_content")
+    if end.response is None and (missing := _missing(segment, end, roles)):
+        flags.add("incomplete" if missing == "no_content" and "root_missing" in flags else missing)
     if len(segment.calls) == 1 and not roles & (WRAPPERS | SEARCHES):
         flags.add("single_call")
     retried = retries(segment.calls)

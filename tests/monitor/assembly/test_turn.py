@@ -565,6 +565,37 @@ def test_no_content(make: Make, turns: Turns) -> None:
     )
 
 
+@pytest.mark.parametrize("answer", ["", "  \n"])
+def test_a_blank_answer(make: Make, turns: Turns, answer: str) -> None:
+    """An app that answered with nothing did not only retrieve, and its content is recorded."""
+    root = {"openinference.span.kind": "CHAIN", "input.value": "Why?", "output.value": answer}
+    (turn,) = turns([make.span(1, root), make.retrieval(2, "Why?", {"a": PUMP}, parent=1)])
+    assert ("Why?", None) == (turn.query, turn.response)
+    assert {"no_response"} == turn.flags & {"no_response", "retrieval_only", "no_content"}
+    (turn,) = turns([make.span(1, root)])
+    assert {"no_response"} == turn.flags & {"no_response", "retrieval_only", "no_content"}
+
+
+@pytest.mark.parametrize("count", [-1, 2**70, "-5", "many", float("nan")])
+def test_tokens_that_are_no_number(make: Make, turns: Turns, count: float | str) -> None:
+    """A number of tokens that can be none is not given, and the other calls' are added up without it."""
+    spans = [
+        make.chain(1, "Why?", "So."),
+        make.call(2, [("user", "Why?")], "So.", parent=1),
+        make.call(3, [("user", "Why?")], "So.", parent=1, at=0.1),
+    ]
+    wrong = {"llm.token_count.prompt": count, "llm.token_count.completion": 7}
+    spans[1] = replace(spans[1], attributes={**spans[1].attributes, **wrong})
+    (turn,) = turns(spans[:2])
+    assert (None, 7, True) == (turn.input_tokens, turn.output_tokens, "tokens_unreadable" in turn.flags)
+    right = {"llm.token_count.prompt": 5, "llm.token_count.completion": 7}
+    spans[2] = replace(spans[2], attributes={**spans[2].attributes, **right})
+    (turn,) = turns(spans)
+    assert (5, 14, True) == (turn.input_tokens, turn.output_tokens, "tokens_unreadable" in turn.flags)
+    (turn,) = turns([spans[0], spans[2]])
+    assert "tokens_unreadable" not in turn.flags
+
+
 def test_facets(make: Make, turns: Turns) -> None:
     """Properties of few values are kept to slice by, the root's before those of its steps; long ones are not."""
     call = make.call(2, [("user", "Why?")], "So.", parent=1)
