@@ -43,6 +43,8 @@ class RecordContent:
     fragments: tuple[Fragment, ...] = ()
     rejected: Mapping[str, int] = field(default_factory=dict)
     """Spans left out, by reason."""
+    complaint: str = ""
+    """Where JSON is first unreadable, what was found there and what is allowed, free of what was sent; else empty."""
     ignored: int = 0
     """Log records without a trace context."""
 
@@ -147,7 +149,11 @@ def _dated(body: bytes) -> bool:
 def _otlp_content(split: Split, body: bytes) -> RecordContent:
     if split.accepted or split.ignored:
         return RecordContent(
-            outcome="accepted", fragments=split.fragments, rejected=split.reasons, ignored=split.ignored
+            outcome="accepted",
+            fragments=split.fragments,
+            rejected=split.reasons,
+            complaint=split.complaint,
+            ignored=split.ignored,
         )
     if body.removeprefix(_BOM).lstrip()[:1] == b"[":
         # OTLP has no bare arrays; one is taken for OTLP only if there is some in it.

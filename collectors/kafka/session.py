@@ -141,10 +141,10 @@ class Session:
             return
         for record, content in contents:
             size = len(record.value or b"")
+            where = position_text(record.topic, record.partition, record.offset)
             if isinstance(content, RecordContent):
-                self._status.count_record(content, size=size)
+                self._status.count_record(content, where, size=size)
             else:
-                where = position_text(record.topic, record.partition, record.offset)
                 self._status.count_unreadable(content, where, size=size)
             partition = TopicPartition(record.topic, record.partition)
             self._offsets.advance(

@@ -70,6 +70,27 @@ class _Counts:
     lag: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class _Told:
+    """What is logged at most once a minute, with how much there was since."""
+
+    count: int = 0
+    logged_at: float = float("-inf")
+
+    def adds(self, count: int, now: float) -> bool:
+        """Add to what there was, and return whether to log it."""
+        self.count += count
+        is_due = now - self.logged_at >= _QUIET.total_seconds()
+        if is_due:
+            self.logged_at = now
+        return is_due
+
+    def taken(self) -> int:
+        """Return what there was, and begin anew."""
+        count, self.count = self.count, 0
+        return count
+
+
 class Status:
     """Counts, and the problems that exist now; each is logged when it begins and when it ends.
 
@@ -85,8 +106,7 @@ class Status:
         self._problems: dict[str, str] = {}
         self._answered, self._answered_at = monotonic(), clock()
         self._alive: float | None = None
-        self._unreadable = 0
-        self._unreadable_logged_at = float("-inf")
+        self._unreadable, self._rejected = _Told(), _Told()
         self._problems["broker"] = "not connected yet"
 
     def note_alive(self) -> None:
@@ -149,8 +169,8 @@ class Status:
         with self._lock:
             self._counts.lag = dict(lag)
 
-    def count_record(self, content: RecordContent, *, size: int) -> None:
-        """Count a record that is durable, or of which there is nothing to keep."""
+    def count_record(self, content: RecordContent, where: str, *, size: int) -> None:
+        """Count a record that is durable, or of which there is nothing to keep; spans left out are logged as below."""
         with self._lock:
             counts = self._counts
             counts.records[content.outcome] += 1
@@ -158,17 +178,21 @@ class Status:
             counts.rejected.update(content.rejected)
             if content.ignored:
                 counts.ignored["log_records"] += content.ignored
+            if not content.rejected or not self._rejected.adds(sum(content.rejected.values()), self._monotonic()):
+                return
+            count = self._rejected.taken()
+        reasons = ", ".join(sorted(content.rejected))
+        place = f": {content.complaint}" if content.complaint else ""
+        _log.warning("kafka: %d spans or log records left out, the last at %s: %s%s", count, where, reasons, place)
 
     def count_unreadable(self, error: Permanent, where: str, *, size: int) -> None:
         """Count a record of which nothing could be kept, and log it unless that was done within a minute."""
         with self._lock:
             self._counts.records[error.reason] += 1
             self._counts.record_bytes += size
-            self._unreadable += 1
-            now = self._monotonic()
-            if now - self._unreadable_logged_at < _QUIET.total_seconds():
+            if not self._unreadable.adds(1, self._monotonic()):
                 return
-            count, self._unreadable, self._unreadable_logged_at = self._unreadable, 0, now
+            count = self._unreadable.taken()
         _log.warning("kafka: %d unreadable records skipped, the last at %s: %s (%s)", count, where, error, error.reason)
 
     def count_dead_letter(self, *, done: bool) -> None:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from monitor.errors import MalformedPayload, Permanent, Rejected
 from monitor.model.spans import Fragment, instant
 from monitor.payloads.compression import unpacked
-from monitor.payloads.otlp.fragments import OtlpSignal, decode_otlp, split_otlp
+from monitor.payloads.otlp.fragments import OtlpSignal, Split, decode_otlp, split_otlp
 from monitor.payloads.turn_records.fragments import turn_fragment
 from monitor.ports import Clock
 from monitor.recordings.lines import LONGEST, Line, Place, chunks
@@ -85,7 +85,7 @@ def body(source: Path, *, now: datetime, dating: Dating) -> Portion:
         printable_name(source),
         _dated(split.fragments, now, dating),
         bad=Counter(split.reasons),
-        complaints=(f"{printable_name(source)}: {split.rejected} records left out",) if split.rejected else (),
+        complaints=(_left_out(printable_name(source), split),) if split.rejected else (),
         size=size,
     )
 
@@ -115,31 +115,36 @@ def _lines(source: Path, taken: Sequence[Line], *, app: str, now: datetime, dati
     for line in taken:
         origin = f"{printable_name(source)}:{line.number}"
         try:
-            line_fragments, left_out = _line(line, origin, app=app, now=now)
+            line_fragments, split = _line(line, origin, app=app, now=now)
         except Permanent as error:
             bad[error.reason] += 1
             complaints.append(f"{origin}: {error}")
             continue
         fragments += _dated(line_fragments, now, dating)
-        bad += left_out
-        if left_out:
-            complaints.append(f"{origin}: {left_out.total()} records left out")
+        bad.update(split.reasons)
+        if split.rejected:
+            complaints.append(_left_out(origin, split))
     return _portion(printable_name(source), tuple(fragments), bad=bad, complaints=tuple(complaints), size=size)
 
 
-def _line(line: Line, origin: str, *, app: str, now: datetime) -> tuple[tuple[Fragment, ...], Counter[str]]:
+def _left_out(origin: str, split: Split) -> str:
+    place = f"; the first at {split.complaint}" if split.complaint else ""
+    return f"{origin}: {split.rejected} records left out{place}"
+
+
+def _line(line: Line, origin: str, *, app: str, now: datetime) -> tuple[tuple[Fragment, ...], Split]:
     if line.text is None:
         raise Rejected(f"longer than {LONGEST} bytes", reason="too_large")
     if not line.text.strip():
-        return (), Counter()
+        return (), Split()
     request = _OTLP_LINE.match(line.text)
     if request is None:
-        return (turn_fragment(line.text, origin=origin, app=app, received_at=now),), Counter()
+        return (turn_fragment(line.text, origin=origin, app=app, received_at=now),), Split()
     signal = _LINE_SIGNALS.get(request[1])
     if signal is None:
-        return (), Counter()
+        return (), Split()
     split = split_otlp(line.text, signal, received_at=now, encoding="json")
-    return split.fragments, Counter(split.reasons)
+    return split.fragments, split
 
 
 def _dated(fragments: Sequence[Fragment], now: datetime, dating: Dating) -> tuple[Fragment, ...]:

@@ -14,7 +14,6 @@ from monitor.payloads.otlp.json_values import (
     enum_number,
     field,
     id_bytes,
-    object_field,
     objects_in,
     text_bytes,
     type_name,
@@ -53,7 +52,7 @@ def scope_bytes(owner: Mapping[str, Json]) -> bytes:
 
 
 def _part(owner: Mapping[str, Json], name: str) -> Mapping[str, Json]:
-    """Return what is said of all records below; nothing is fine, another type is not."""
+    """Return the object of this name; nothing is fine, another type is not."""
     part = owner.get(name)
     if part is None:
         return {}
@@ -66,12 +65,12 @@ def span_bytes(span: Json) -> bytes:
     """Return a Span without trace state, which nothing reads.
 
     Raises:
-        UnreadableError: it, or an array in it, is of the wrong type, or values are nested too deeply; the message
-            names the place inside of the span.
+        UnreadableError: it, its status, an array or a value in it is of the wrong type, or values are nested too
+            deeply; the message names the place inside of the span.
     """
     if not isinstance(span, dict):
         raise UnreadableError(f"found {type_name(span)}; allowed: an object")
-    status = object_field(span, "status")
+    status = _part(span, "status")
     return b"".join(
         (
             framed(1, id_bytes(field(span, "traceId"))),

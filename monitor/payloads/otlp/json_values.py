@@ -58,21 +58,10 @@ def field(owner: Mapping[str, Json], name: str) -> Json:
     return value if value is not None else owner.get(snake_case(name))
 
 
-def object_field(owner: Mapping[str, Json], name: str) -> Mapping[str, Json]:
-    """Return a field that is an object, empty for anything else."""
-    value = field(owner, name)
-    return value if isinstance(value, dict) else {}
-
-
 def list_field(owner: Mapping[str, Json], name: str) -> list[Json]:
     """Return a field that is an array, empty for anything else."""
     value = field(owner, name)
     return value if isinstance(value, list) else []
-
-
-def object_list_field(owner: Mapping[str, Json], name: str) -> list[Mapping[str, Json]]:
-    """Return the objects in an array."""
-    return [entry for entry in list_field(owner, name) if isinstance(entry, dict)]
 
 
 def objects_in(owner: Mapping[str, Json], name: str, around: str = "") -> list[Mapping[str, Json]]:
@@ -110,7 +99,13 @@ def attributes_bytes(owner: Mapping[str, Json], number: int, around: str = "") -
     Raises:
         UnreadableError: as `attribute_pairs`, or values are nested too deeply.
     """
-    return b"".join([framed(number, _key_value(pair, 0)) for pair in attribute_pairs(owner, around)])
+    written = []
+    for place, pair in enumerate(attribute_pairs(owner, around)):
+        try:
+            written.append(framed(number, _key_value(pair, 0)))
+        except UnreadableError as error:
+            raise UnreadableError(f"{around}attributes[{place}].value: {error}") from None
+    return b"".join(written)
 
 
 def _key_value(pair: Mapping[str, Json], depth: int) -> bytes:
@@ -121,7 +116,7 @@ def value_bytes(value: Json, depth: int) -> bytes:
     """Return an AnyValue at a `depth` from 0; a value without its type around it is taken as what it is.
 
     Raises:
-        UnreadableError: it is nested too deeply.
+        UnreadableError: it is nested too deeply, or of another type than it says.
     """
     if depth > _MAX_DEPTH:
         raise UnreadableError(f"values nested more than {_MAX_DEPTH} deep")
@@ -136,10 +131,14 @@ def value_bytes(value: Json, depth: int) -> bytes:
 
 
 def _string(value: Json, _: int) -> bytes:
+    if isinstance(value, dict | list):
+        raise UnreadableError(f"found {type_name(value)}; allowed: a scalar of the type that it says")
     return framed(1, text_bytes(value))
 
 
-def _bool(value: Json, _: int) -> bytes:
+def _bool(value: Json, depth: int) -> bytes:
+    if not isinstance(value, bool | int) and value not in ("true", "false"):
+        return _string(value, depth)
     return scalar(2, int(value is True or value == "true"))
 
 
@@ -156,21 +155,34 @@ def _double(value: Json, depth: int) -> bytes:
 
 
 def _array(value: Json, depth: int) -> bytes:
-    values = list_field(value, "values") if isinstance(value, dict) else value if isinstance(value, list) else []
+    values = value if isinstance(value, list) else _values(value)
     return framed(5, b"".join([framed(1, value_bytes(entry, depth + 1)) for entry in values]))
 
 
 def _map(value: Json, depth: int) -> bytes:
-    pairs = object_list_field(value, "values") if isinstance(value, dict) else []
-    return framed(6, b"".join([framed(1, _key_value(pair, depth + 1)) for pair in pairs]))
+    pairs = [pair for pair in _values(value) if pair is not None]
+    for pair in pairs:
+        if not isinstance(pair, dict) or not isinstance(pair.get("key"), _KEYS):
+            raise UnreadableError(f"values: found {type_name(pair)}; allowed: objects with 'key'")
+    return framed(6, b"".join([framed(1, _key_value(pair, depth + 1)) for pair in pairs if isinstance(pair, dict)]))
 
 
-def _bytes(value: Json, _: int) -> bytes:
+def _values(value: Json) -> list[Json]:
+    """Return what an array or a map of OTLP holds; nothing holds nothing."""
+    values = field(value, "values") if isinstance(value, dict) else value
+    if values and not isinstance(values, list):
+        raise UnreadableError(f"found {type_name(values)}; allowed: an array in 'values'")
+    return values if isinstance(values, list) else []
+
+
+def _bytes(value: Json, depth: int) -> bytes:
+    if not isinstance(value, str):
+        return _string(value, depth)
     text = text_bytes(value).translate(_URL_SAFE)
     try:
         return framed(7, base64.b64decode(text + b"=" * (-len(text) % 4)))
     except binascii.Error:
-        return framed(7, b"")
+        raise UnreadableError("found a string that is not base64; allowed: bytes in base64") from None
 
 
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")

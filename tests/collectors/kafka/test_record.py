@@ -221,8 +221,18 @@ def test_partly_rejected() -> None:
     tree = json.loads(TRACES_JSON)
     tree["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["traceId"] = ""
     read = content(json.dumps(tree).encode())
-    assert ("accepted", {"trace_id": 1}) == (read.outcome, read.rejected)
+    assert ("accepted", {"trace_id": 1}, "") == (read.outcome, read.rejected, read.complaint)
     assert 2 == sum(len(decode_otlp(fragment).spans) for fragment in read.fragments)
+
+
+def test_spans_of_a_wrong_shape() -> None:
+    """A span whose attributes are no array is left out with its place, the others are kept."""
+    tree = json.loads(TRACES_JSON)
+    tree["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["attributes"] = {"input.value": "secret"}
+    read = content(json.dumps(tree).encode())
+    assert ("accepted", {"unreadable": 1}) == (read.outcome, read.rejected)
+    place = "resourceSpans[0].scopeSpans[0].spans[0]: attributes"
+    assert f"{place}: found an object; allowed: an array of objects" == read.complaint
 
 
 @given(st.binary(max_size=300) | st.sampled_from([TRACES_PB, TRACES_JSON, TURN, logs(), metrics()]), st.data())

@@ -74,12 +74,27 @@ def test_unreadable_once_a_minute(warned: Callable[[], list[str]]) -> None:
     assert ({"not_json": 5}, 50) == (status.stats().records, status.stats().record_bytes)
 
 
+def test_left_out_once_a_minute(warned: Callable[[], list[str]]) -> None:
+    """Spans that are left out of records are logged a line a minute, with the place of the latest."""
+    time = Time()
+    status = time.status()
+    complaint = "resourceSpans[0].scopeSpans[0].spans[0]: events: found a string; allowed: an array of objects"
+    for offset in range(5):
+        content = RecordContent(outcome="accepted", rejected={"unreadable": 2}, complaint=complaint)
+        status.count_record(content, f"chats, partition 0, offset {offset}", size=10)
+        time.pass_by(20)
+    status.count_record(RecordContent(outcome="accepted", rejected={"trace_id": 1}), "chats", size=10)
+    line = "kafka: {} spans or log records left out, the last at chats, partition 0, offset {}: unreadable: {}"
+    expected = [line.format(*numbers, complaint) for numbers in ((2, 0), (6, 3))]
+    assert expected == warned()
+
+
 def test_counts() -> None:
     """What is accepted, rejected and ignored adds up."""
     status = Time().status()
-    status.count_record(RecordContent(outcome="accepted", rejected={"trace_id": 2}, ignored=3), size=100)
-    status.count_record(RecordContent(outcome="accepted", rejected={"trace_id": 1, "span_id": 1}), size=100)
-    status.count_record(RecordContent(outcome="tombstone"), size=0)
+    status.count_record(RecordContent(outcome="accepted", rejected={"trace_id": 2}, ignored=3), "chats", size=100)
+    status.count_record(RecordContent(outcome="accepted", rejected={"trace_id": 1, "span_id": 1}), "chats", size=100)
+    status.count_record(RecordContent(outcome="tombstone"), "chats", size=0)
     stats = status.stats()
     assert ({"accepted": 2, "tombstone": 1}, 200) == (stats.records, stats.record_bytes)
     assert ({"trace_id": 3, "span_id": 1}, {"log_records": 3}) == (stats.rejected, stats.ignored)

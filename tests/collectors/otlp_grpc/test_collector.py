@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
+from broken_span import with_broken_span
 from deadline import wait_until
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
@@ -71,6 +72,14 @@ def test_partial_success(running: Running, call: Call, make_request: MakeRequest
     partial = ExportTraceServiceResponse.FromString(call(running, request.SerializeToString())).partial_success
 
     message = "1 of 4 records rejected: 1 with a trace id missing, all zero or not 16 bytes"
+    assert (1, message) == (partial.rejected_spans, partial.error_message)
+    assert 3 == len(running.spans())
+
+
+def test_span_of_a_wrong_shape(running: Running, call: Call, make_request: MakeRequest) -> None:
+    """A span that is no message costs only itself, and is told."""
+    partial = ExportTraceServiceResponse.FromString(call(running, with_broken_span(make_request(1)))).partial_success
+    message = "1 of 4 records rejected: 1 with content that cannot be read"
     assert (1, message) == (partial.rejected_spans, partial.error_message)
     assert 3 == len(running.spans())
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from broken_span import with_broken_span
 from deadline import wait_until
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
@@ -79,6 +80,15 @@ def test_partial_success_in_protobuf(running: Running, make_request: MakeRequest
     message = "1 of 4 records rejected: 1 with a span id missing, all zero or not 8 bytes"
     assert (200, 1, message) == (reply.status, partial.rejected_spans, partial.error_message)
     assert {"span_id": 1} == running.http.stats().rejected
+
+
+def test_span_of_a_wrong_shape(running: Running, make_request: MakeRequest) -> None:
+    """A span that is no message costs only itself, and is told."""
+    reply = running.post(with_broken_span(make_request(1)))
+    partial = ExportTraceServiceResponse.FromString(reply.body).partial_success
+    message = "1 of 4 records rejected: 1 with content that cannot be read"
+    assert (200, 1, message) == (reply.status, partial.rejected_spans, partial.error_message)
+    assert 3 == len(running.spans())
 
 
 def test_everything_rejected(running: Running, make_request: MakeRequest) -> None:

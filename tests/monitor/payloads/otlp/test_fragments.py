@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import pytest
+from broken_span import request_around, with_broken_span
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -123,17 +124,10 @@ def test_bad_ids(make_request: MakeRequest, trace_id: bytes, span_id: bytes, rea
 
 def test_record_that_is_not_a_span(make_request: MakeRequest) -> None:
     """A span whose own bytes are broken is left out; its neighbours are kept."""
-    good = make_request(1).resource_spans[0].scope_spans[0].SerializeToString()
-    scope = good + b"\x12\x03\x0a\xff\x01"
-    inner = b"\x12" + _varint(len(scope)) + scope
-    content = split(b"\x0a" + _varint(len(inner)) + inner)
+    content = split(with_broken_span(make_request(1)))
 
     assert (3, 1, {"unreadable": 1}) == (content.accepted, content.rejected, content.reasons)
     assert ["retrieve", "chat", "rag"] == [span.name for span in decode_otlp(content.fragments[0]).spans]
-
-
-def _varint(value: int) -> bytes:
-    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + _varint(value >> 7)
 
 
 def test_broken_body(make_request: MakeRequest) -> None:
@@ -186,9 +180,8 @@ def test_nul_in_text(make_request: MakeRequest) -> None:
 def test_too_many_records() -> None:
     """A request of 100,001 two-byte records is refused before any of them is looked at."""
     scope = b"\x12\x00" * (MAX_RECORDS + 1)
-    inner = b"\x12" + _varint(len(scope)) + scope
     with pytest.raises(MalformedPayload) as caught:
-        split(b"\x0a" + _varint(len(inner)) + inner)
+        split(request_around(scope))
     assert caught.value.reason == "too_many_records"
 
 

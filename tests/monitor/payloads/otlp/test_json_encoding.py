@@ -70,7 +70,6 @@ def attribute(value: object) -> AttributeValue:
         ({"boolValue": False}, False),
         ({"bytesValue": "AAEC/w=="}, b"\x00\x01\x02\xff"),
         ({"bytesValue": "AAEC_w"}, b"\x00\x01\x02\xff"),
-        ({"bytesValue": "not base64!"}, b""),
         ({"arrayValue": {}}, ()),
         ({"arrayValue": {"values": [{"intValue": 1}, {}, None]}}, (1, None, None)),
         ({"kvlistValue": {}}, {}),
@@ -189,6 +188,62 @@ def test_events_and_links_that_are_none(name: str, written: object) -> None:
     content = split(request(GOOD | {name: written}, GOOD))
     assert (1, {"unreadable": 1}) == (content.accepted, content.reasons)
     assert content.complaint.startswith(f"resourceSpans[0].scopeSpans[0].spans[0]: {name}")
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        ({"stringValue": {"secret": 1}}, "found an object; allowed: a scalar of the type that it says"),
+        ({"stringValue": ["secret"]}, "found an array; allowed: a scalar of the type that it says"),
+        ({"intValue": ["secret"]}, "found an array; allowed: a scalar of the type that it says"),
+        ({"doubleValue": {}}, "found an object; allowed: a scalar of the type that it says"),
+        ({"boolValue": ["secret"]}, "found an array; allowed: a scalar of the type that it says"),
+        ({"bytesValue": ["secret"]}, "found an array; allowed: a scalar of the type that it says"),
+        ({"bytesValue": "not base64!"}, "found a string that is not base64; allowed: bytes in base64"),
+        ({"arrayValue": "secret"}, "found a string; allowed: an array in 'values'"),
+        ({"arrayValue": {"values": {"stringValue": "secret"}}}, "found an object; allowed: an array in 'values'"),
+        ({"kvlistValue": "secret"}, "found a string; allowed: an array in 'values'"),
+        ({"kvlistValue": {"values": ["secret"]}}, "values: found a string; allowed: objects with 'key'"),
+        ({"kvlistValue": {"values": [{"secret": 1}]}}, "values: found an object; allowed: objects with 'key'"),
+        ({"arrayValue": {"values": [{"stringValue": ["secret"]}]}}, "found an array; allowed: a scalar"),
+    ],
+)
+@pytest.mark.parametrize("owner", ["", "events"])
+def test_values_that_are_not_what_they_say(owner: str, value: object, complaint: str) -> None:
+    """A value of another type than its name says would be stored as nothing: its span is rejected, with the place."""
+    part = {"attributes": [{"key": "a"}, {"key": "b", "value": value}]}
+    content = split(request(GOOD, GOOD | ({owner: [part]} if owner else part)))
+    assert (1, {"unreadable": 1}) == (content.accepted, content.reasons)
+    around = f"{owner}[0]." if owner else ""
+    place = f"resourceSpans[0].scopeSpans[0].spans[1]: {around}attributes[1].value: {complaint}"
+    assert content.complaint.startswith(place)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"boolValue": "TRUE"}, "TRUE"),
+        ({"boolValue": "false"}, False),
+        ({"arrayValue": {}}, ()),
+        ({"arrayValue": ["a"]}, ("a",)),
+        ({"arrayValue": {"values": None}}, ()),
+        ({"kvlistValue": {}}, {}),
+        ({"kvlistValue": {"values": [None, {"key": "k", "value": 1}]}}, {"k": 1}),
+        ({"bytesValue": ""}, b""),
+        ({"aTypeOfNextYear": 1}, None),
+    ],
+)
+def test_values_that_say_little(value: object, expected: AttributeValue) -> None:
+    """What holds nothing, or is of a type nobody knows yet, costs nothing else; a word is not taken for false."""
+    assert expected == attribute(value)
+
+
+@pytest.mark.parametrize("written", ["STATUS_CODE_ERROR", 2, ["ERROR"]])
+def test_status_that_is_none(written: object) -> None:
+    """A span whose status is no object is rejected, with the place: as without one it would pass for a success."""
+    content = split(request(GOOD | {"status": written}, GOOD))
+    assert (1, {"unreadable": 1}) == (content.accepted, content.reasons)
+    assert content.complaint.startswith("resourceSpans[0].scopeSpans[0].spans[0]: status: found a")
 
 
 @pytest.mark.parametrize("name", ["attributes", "events", "links"])
