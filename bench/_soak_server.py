@@ -14,6 +14,7 @@ from pathlib import Path
 
 import uvloop
 
+from monitor.access.gate import gate
 from monitor.http_server.server import Server
 from monitor.runtime.build import build_collectors, open_parts
 from monitor.runtime.intake import Intake
@@ -40,8 +41,16 @@ async def main(file: str) -> None:
         store, telemetry = parts.store, Telemetry("bench")
         stack.callback(telemetry.close)
         vitals = Vitals(store, telemetry, clock=now)
-        pages = HealthPages(problems=vitals.problems, metrics=telemetry.render, metrics_type=telemetry.content_type)
-        await stack.enter_async_context(Server(pages, host="127.0.0.1", port=settings.web.port, where="web"))
+        stands_before = gate(settings.web, "web", now)
+        pages = HealthPages(
+            stands_before.access,
+            listening=lambda: True,
+            problems=vitals.problems,
+            metrics=telemetry.render,
+            metrics_type=telemetry.content_type,
+        )
+        server = Server(pages, host="127.0.0.1", port=settings.web.port, where="web", refusals=stands_before.refusals)
+        await stack.enter_async_context(server)
         await stack.enter_async_context(vitals)
 
         pipeline = Pipeline(parts=parts, pace=Pace(settings.rollup.lateness))

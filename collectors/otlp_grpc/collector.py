@@ -7,25 +7,26 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol, Self
-from urllib.parse import unquote
 
 import grpc  # type: ignore[import-untyped]  # its types are a distribution of their own
 import grpc.aio  # type: ignore[import-untyped]
 from pydantic import Field
 
 from collectors._otlp_receiver.admission import Admission
-from collectors._otlp_receiver.reception import Reception, ReceptionStats, rejection_message
+from collectors._otlp_receiver.descriptors import RESERVED_DESCRIPTORS
+from collectors._otlp_receiver.reception import Reception, rejection_message
 from collectors._otlp_receiver.responses import export_response, status, told
-from monitor.access.addresses import bound_sockets, entrance, written
-from monitor.access.credentials import Access
-from monitor.access.refusals import Refusals, peer_name
-from monitor.access.tls import Certificates, Pems
-from monitor.errors import ConfigError, MalformedPayload, Overloaded, Permanent, Retryable
-from monitor.http_server.server import UNIX_SOCKET_MODE, clear_unix_socket
+from collectors._otlp_receiver.stats import ReceiverStats, receiver_stats
+from collectors.otlp_grpc.server import GrpcServer
+from monitor.access.addresses import entrance
+from monitor.access.gate import gate
+from monitor.errors import MalformedPayload, Overloaded, Permanent, Retryable
+from monitor.http_server.limits import Limits
 from monitor.payloads.otlp.fragments import OtlpSignal
 from monitor.ports import Clock, Sink
 from monitor.settings.listener import Listener
@@ -36,8 +37,6 @@ _TYPICAL = 4 * _MEBIBYTE
 """Bytes assumed of a request: gRPC says its length only with the whole message."""
 _STALLED = timedelta(seconds=2)
 """How long a message may take to arrive while others wait; gRPC shows no part of it before it is whole."""
-_CHUNK = 64 * 1024
-_GRACE = timedelta(seconds=10)
 _SHORTEST_RETRY = timedelta(seconds=1)
 _SERVICES: Mapping[str, OtlpSignal | Literal["metrics"]] = {
     "opentelemetry.proto.collector.trace.v1.TraceService": "traces",
@@ -62,7 +61,7 @@ class Call(Protocol):
         """Return what was sent ahead of the messages."""
 
     def peer(self) -> str:
-        """Return where it comes from: `ipv4:`, `ipv6:` or `unix:` and an address."""
+        """Return the name of the other end of its connection."""
 
     async def read(self) -> object:
         """Return the next message, or `grpc.aio.EOF`."""
@@ -88,6 +87,11 @@ class Config(Listener):
     they do, those whose message has not come after 2 s give way. One request may go over it."""
     body_timeout: Duration = timedelta(seconds=30)
     """How long a request may take to arrive."""
+    max_connections: int = Field(default=1024, gt=0)
+    """Connections open at once. Beyond, the one that did nothing for longest gives way; while all are busy, nobody
+    comes in."""
+    max_connections_per_peer: int = Field(default=512, gt=0)
+    """Of these, from one address (of IPv6, a /64 network); a proxy in front is one address."""
 
 
 def build(config: Config, sink: Sink, clock: Clock) -> OtlpGrpc:
@@ -102,87 +106,50 @@ class OtlpGrpc:
         self._config = config
         self._reception = Reception(sink, clock, max_body=config.max_body)
         self._admission = Admission(config.max_in_flight, stalled=_STALLED)
-        self._refusals = Refusals("otlp_grpc", clock)
-        self._access = Access(config.auth, "otlp_grpc", self._refusals)
-        self._certificates = Certificates(config.tls, "otlp_grpc") if config.tls else None
-        self._server: grpc.aio.Server | None = None
-        self._addresses: tuple[tuple[str, int], ...] = ()
+        self._gate = gate(config, "otlp_grpc", clock, application="h2")
+        self._server = GrpcServer(
+            host=config.host,
+            port=config.port,
+            unix_socket=config.unix_socket,
+            gate=self._gate,
+            limits=Limits(
+                max_connections=config.max_connections,
+                max_connections_per_peer=config.max_connections_per_peer,
+                reserved_descriptors=RESERVED_DESCRIPTORS,
+            ),
+            longest=config.max_body,
+            handlers={service: {"Export": handler} for service, handler in self._handlers()},
+        )
+        self._running = AsyncExitStack()
 
     @property
     def address(self) -> tuple[str, int] | tuple[str]:
         """Host and port that are listened on, the first of them, or the path of the socket."""
-        return (str(self._config.unix_socket),) if self._config.unix_socket else self._addresses[0]
+        return (str(self._config.unix_socket),) if self._config.unix_socket else self._server.address
 
     def entrance(self) -> str:
         """Return where it listens, or will, and who may come in; see `ports.Entrance`."""
-        config = self._config
-        if config.unix_socket is not None:
-            return entrance((str(config.unix_socket),), config, local=True)
-        return entrance([written(*one) for one in self._addresses or ((config.host, config.port),)], config)
+        return entrance(self._server.places, self._config, local=self._config.unix_socket is not None)
 
     async def __aenter__(self) -> Self:
-        """Listen.
-
-        Raises:
-            ConfigError: the address cannot be bound.
-        """
-        options = (
-            ("grpc.max_receive_message_length", self._config.max_body),
-            ("grpc.so_reuseport", 0),
-            # With it, gRPC takes in whole requests that nobody reads yet: 64 of 3 MB held 190 MB instead of 7.
-            ("grpc.http2.bdp_probe", 0),
-            # Else each connection may read into 4 MB at a time, which bounds nothing with many of them.
-            ("grpc.experimental.tcp_read_chunk_size", _CHUNK // 4),
-            ("grpc.experimental.tcp_max_read_chunk_size", _CHUNK),
-        )
-        server = grpc.aio.server(options=options)
-        for service, handler in self._handlers():
-            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {"Export": handler}),))
-        self._bind(server)
-        await server.start()
-        self._server = server
+        async with AsyncExitStack() as starting:
+            starting.callback(self._reception.close)
+            await starting.enter_async_context(self._server)
+            self._running = starting.pop_all()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._server is not None:
-            await self._server.stop(_GRACE.total_seconds())
-            if self._config.unix_socket is not None:
-                self._config.unix_socket.unlink(missing_ok=True)
-        self._reception.close()
+        await self._running.aclose()
 
     def health(self) -> Mapping[str, str]:
         """Return nothing: while it runs, what can go wrong is the sink's to tell."""
         return {}
 
-    def stats(self) -> ReceptionStats:
-        """Return counts since the collector was built."""
-        return self._reception.stats()
-
-    def _bind(self, server: grpc.aio.Server) -> None:
-        config = self._config
-        if config.unix_socket is not None:
-            clear_unix_socket(config.unix_socket, "otlp_grpc")
-            self._add(server, f"unix:{config.unix_socket}")
-            config.unix_socket.chmod(UNIX_SOCKET_MODE)
-            return
-        # gRPC names no reason for what it cannot bind, and takes no socket: it gets what could be bound a moment ago.
-        sockets = bound_sockets(config.host, config.port, "otlp_grpc")
-        self._addresses = tuple((str(host), int(port)) for host, port, *_ in (one.getsockname() for one in sockets))
-        for one in sockets:
-            one.close()
-        for address in self._addresses:
-            self._add(server, written(*address))
-
-    def _add(self, server: grpc.aio.Server, place: str) -> None:
-        try:
-            if self._certificates is None:
-                server.add_insecure_port(place)
-            else:
-                server.add_secure_port(place, _credentials(self._certificates))
-        except RuntimeError:
-            raise ConfigError(f"cannot listen on {place}", where="otlp_grpc") from None
+    def stats(self) -> ReceiverStats:
+        """Return a snapshot."""
+        return receiver_stats(self._reception, self._gate, connections=self._server.connections)
 
     def _handlers(self) -> Iterator[tuple[str, grpc.RpcMethodHandler]]:
         """Yield the services. A stream of one message is a unary call on the wire, and is read when there is room."""
@@ -192,7 +159,7 @@ class OtlpGrpc:
     async def _export(self, signal: OtlpSignal | Literal["metrics"], _: object, call: Call) -> bytes:
         try:
             with self._reception.counting():
-                self._access.admit(_authorization(call), _peer(call))
+                self._gate.access.admit(_authorization(call), self._server.peer(call.peer()))
                 return await self._answer(signal, call)
         except Permanent as error:
             await _abort(call, _CODES.get(error.reason, grpc.StatusCode.INVALID_ARGUMENT), error)
@@ -213,7 +180,8 @@ class OtlpGrpc:
                 return b""
             taking = self._reception.take(message, signal, encoding="protobuf", coding="identity")
             del message
-            split = await taking
+            with self._server.at_work(call.peer()):
+                split = await taking
         return export_response(split.rejected, rejection_message(split))
 
 
@@ -229,35 +197,6 @@ def _authorization(call: Call) -> bytes:
         if key == "authorization":
             return value if isinstance(value, bytes) else value.encode("utf-8", "replace")
     return b""
-
-
-def _peer(call: Call) -> str:
-    """Return the address that a call comes from, without its port."""
-    kind, _, address = call.peer().partition(":")
-    host = unquote(address.rpartition(":")[0]).strip("[]")
-    return peer_name(host if kind in {"ipv4", "ipv6"} else None)
-
-
-def _credentials(certificates: Certificates) -> grpc.ServerCredentials:
-    """Return credentials whose every handshake uses the files of that moment."""
-
-    def configuration(pems: Pems) -> grpc.ServerCertificateConfiguration:
-        pair = (pems.key, pems.certificate)
-        return grpc.ssl_server_certificate_configuration((pair,), root_certificates=pems.client_ca)
-
-    used = certificates.pems()
-
-    def renewed() -> grpc.ServerCertificateConfiguration | None:
-        nonlocal used
-        pems = certificates.pems()
-        if pems is used:
-            return None
-        used = pems
-        return configuration(pems)
-
-    return grpc.dynamic_ssl_server_credentials(
-        configuration(used), renewed, require_client_authentication=used.client_ca is not None
-    )
 
 
 async def _abort(call: Call, code: grpc.StatusCode, error: Permanent | Retryable) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -17,14 +16,15 @@ from typing import TYPE_CHECKING, Self
 from pydantic import Field
 
 from collectors._otlp_receiver.admission import Admission, Share
+from collectors._otlp_receiver.descriptors import RESERVED_DESCRIPTORS
 from collectors._otlp_receiver.reception import Reception, rejection_message
+from collectors._otlp_receiver.stats import ReceiverStats, receiver_stats
 from collectors.otlp_http.cors import Origins
 from collectors.otlp_http.reply import Reply, accepted, failed, no_content
 from collectors.otlp_http.request import Head, body_of, drain, encoding_of, head_of
 from monitor.access.addresses import entrance
-from monitor.access.credentials import Access
-from monitor.access.refusals import Refusals, peer_name
-from monitor.access.tls import Certificates
+from monitor.access.gate import gate
+from monitor.access.refusals import peer_name
 from monitor.errors import Overloaded, Permanent, Retryable
 from monitor.http_server.limits import Limits
 from monitor.http_server.server import Server
@@ -41,23 +41,6 @@ if TYPE_CHECKING:
     )  # uvicorn keeps its types private
 
 _MEBIBYTE = 1024 * 1024
-
-RESERVED_DESCRIPTORS = 320
-"""Left to the health pages, the store, and a judge's 256 calls under way."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtlpHttpStats:
-    """Counts since the collector was built, and the connections now."""
-
-    requests: Mapping[str, int]
-    rejected: Mapping[str, int]
-    ignored: Mapping[str, int]
-    """These three as in `ReceptionStats`."""
-    connections: int
-    """Open now."""
-    clients_refused: Mapping[str, int]
-    """Clients not let in, or sent away, by reason."""
 
 
 class Config(Listener):
@@ -98,15 +81,14 @@ class OtlpHttp:
         self._config = config
         self._reception = Reception(sink, clock, max_body=config.max_body)
         self._admission = Admission(config.max_in_flight, spare=config.max_in_flight // 4)
-        self._refusals = Refusals("otlp_http", clock)
-        self._access = Access(config.auth, "otlp_http", self._refusals)
+        self._gate = gate(config, "otlp_http", clock)
         self._origins = Origins(config.cors_origins)
         self._server = Server(
             self,
             host=config.host,
             port=config.port,
             where="otlp_http",
-            refusals=self._refusals,
+            refusals=self._gate.refusals,
             limits=Limits(
                 max_connections=config.max_connections,
                 max_connections_per_peer=config.max_connections_per_peer,
@@ -116,7 +98,7 @@ class OtlpHttp:
                 reserved_descriptors=RESERVED_DESCRIPTORS,
             ),
             unix_socket=config.unix_socket,
-            tls=Certificates(config.tls, "otlp_http").context() if config.tls else None,
+            certificates=self._gate.certificates,
         )
         self._running = AsyncExitStack()
 
@@ -147,16 +129,9 @@ class OtlpHttp:
         """Return nothing: while it runs, what can go wrong is the sink's to tell."""
         return {}
 
-    def stats(self) -> OtlpHttpStats:
+    def stats(self) -> ReceiverStats:
         """Return a snapshot."""
-        received = self._reception.stats()
-        return OtlpHttpStats(
-            requests=received.requests,
-            rejected=received.rejected,
-            ignored=received.ignored,
-            connections=self._server.connections,
-            clients_refused=self._refusals.counts(),
-        )
+        return receiver_stats(self._reception, self._gate, connections=self._server.connections)
 
     async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         """Answer one request: the ASGI 3 interface."""
@@ -182,7 +157,7 @@ class OtlpHttp:
     async def _answer(self, scope: HTTPScope, fields: Mapping[bytes, bytes], receive: ASGIReceiveCallable) -> Reply:
         config = self._config
         with self._reception.counting():
-            self._access.admit(fields.get(b"authorization", b""), peer_name(scope["client"] and scope["client"][0]))
+            self._gate.access.admit(fields.get(b"authorization", b""), _peer(scope))
             head = head_of(scope["method"], scope["path"], fields, max_body=config.max_body)
             if head.signal == "metrics":
                 async with asyncio.timeout(config.body_timeout.total_seconds()):
@@ -200,3 +175,8 @@ class OtlpHttp:
         body = await body_of(receive, share, most=self._config.max_body)
         await share.hold_whole(head.estimate(len(body), most=self._config.max_body))
         return body
+
+
+def _peer(scope: HTTPScope) -> str:
+    client = scope["client"]
+    return peer_name(client[0] if client else None)

@@ -7,7 +7,9 @@ import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
+from monitor.access.unix_socket import bound_unix_socket
 from monitor.errors import ConfigError
 from monitor.settings.listener import LOCALHOST, Listener
 
@@ -15,6 +17,24 @@ _LOOPBACK = ("127.0.0.1", "::1")
 """What `localhost` is (RFC 6761, section 6.3), whatever a resolver says."""
 _NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 _TRIES = 10
+
+
+def listening_sockets(
+    host: str, port: int, where: str, *, unix_socket: Path | None = None, backlog: int = 1024
+) -> tuple[socket.socket, ...]:
+    """Return sockets that listen as `bound_sockets` says, or on a Unix socket alone, for its owner and group.
+
+    Raises:
+        ConfigError: as `bound_sockets`.
+    """
+    sockets = (bound_unix_socket(unix_socket, where),) if unix_socket else bound_sockets(host, port, where)
+    for one in sockets:
+        if one.family != socket.AF_UNIX:
+            # Connections inherit it. asyncio sets it only on sockets that name their protocol, and a reply in two
+            # packets then waits 40 ms for the client's delayed acknowledgement.
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        one.listen(backlog)
+    return sockets
 
 
 def bound_sockets(host: str, port: int, where: str) -> tuple[socket.socket, ...]:

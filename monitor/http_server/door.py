@@ -13,10 +13,12 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, cast
 
 from monitor.access.refusals import Refusals, peer_name
-from monitor.http_server.connection import Connection
+from monitor.access.tls import Certificates
+from monitor.access.trust import WhileTrusted
 from monitor.http_server.limits import Limits
 
 if TYPE_CHECKING:
@@ -30,9 +32,22 @@ _LOOK_EVERY = 1.0
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _ALMOST_FULL, _NOT_FULL = 0.8, 0.6
 """Shares of the cap at which a line warns, and below which the next warning may come."""
-_COME_BACK = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
-MakeConnection = Callable[[Callable[[], None], Callable[[str, str], None], Callable[[], None]], Connection]
+
+class Guest(Protocol):
+    """The protocol of one connection, which is an `asyncio.Protocol`."""
+
+    def may_give_way(self, now: float) -> bool:
+        """Return whether it has done nothing for so long that somebody else may have its place."""
+
+    def give_way(self) -> None:
+        """Close, for somebody else."""
+
+    def look(self, now: float) -> None:
+        """End it when a time is over."""
+
+
+MakeConnection = Callable[[Callable[[], None], Callable[[str, str], None], Callable[[], None]], Guest]
 """Takes what to call when it progressed, was refused (reason, text) and was lost."""
 
 
@@ -44,7 +59,7 @@ class _Client:
     """The address, of IPv6 the network; "" for a Unix socket."""
     name: str
     """For the log."""
-    connection: Connection = field(init=False)
+    connection: Guest = field(init=False)
     opening: asyncio.Task[None] | None = None
     """Its TLS handshake, while that is going on."""
 
@@ -64,14 +79,22 @@ class Door:
         make: makes a connection's protocol.
         refusals: is told who was not let in or was sent away.
         where: the listener, for the log.
-        tls: None for plain HTTP.
+        certificates: None where nothing is encrypted.
+        come_back: what is sent, where nothing is encrypted, to who is not let in for want of room.
     """
 
     def __init__(
-        self, limits: Limits, make: MakeConnection, refusals: Refusals, *, where: str, tls: ssl.SSLContext | None
+        self,
+        limits: Limits,
+        make: MakeConnection,
+        refusals: Refusals,
+        *,
+        where: str,
+        certificates: Certificates | None,
+        come_back: bytes = b"",
     ) -> None:
         self._limits, self._make, self._refusals = limits, make, refusals
-        self._where, self._tls = where, tls
+        self._where, self._certificates, self._come_back = where, certificates, come_back
         self._peers: dict[str, OrderedDict[_Client, None]] = {}
         """The clients of each peer, in the order of their last progress."""
         self._open = 0
@@ -134,9 +157,9 @@ class Door:
         accepted.setblocking(False)  # noqa: FBT003 -- the standard library's
         client = _Client(peer_of(address), peer_name(address))
         if not self._has_room(client, accepted.fileno()):
-            if self._tls is None:
+            if self._certificates is None:
                 with suppress(OSError):
-                    accepted.send(_COME_BACK)
+                    accepted.send(self._come_back)
             accepted.close()
             return
         client.connection = self._make(
@@ -180,19 +203,25 @@ class Door:
 
     async def _serve(self, client: _Client, accepted: socket.socket) -> None:
         """Connect the socket with its protocol; over TLS, that is the handshake."""
-        timeout = None if self._tls is None else self._limits.head_timeout.total_seconds()
+        certificates = self._certificates
+        loaded = certificates.now() if certificates else None
+        protocol = cast("asyncio.Protocol", client.connection)
+        if certificates and loaded and loaded.client_ca is not None:
+            protocol = WhileTrusted(protocol, partial(certificates.trusts, loaded.client_ca))
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: client.connection, accepted, ssl=self._tls, ssl_handshake_timeout=timeout
+                lambda: protocol,
+                accepted,
+                ssl=loaded.context if loaded else None,
+                ssl_handshake_timeout=self._limits.head_timeout.total_seconds() if loaded else None,
             )
         except (OSError, asyncio.CancelledError) as error:  # of which ssl.SSLError and TimeoutError are some
             self._left(client)
             accepted.close()
             if isinstance(error, asyncio.CancelledError):
                 raise
-            why = error.reason if isinstance(error, ssl.SSLError) and error.reason else type(error).__name__
-            if self._tls is not None:
-                self._refusals.refused("tls_handshake", client.name, f"no TLS handshake: {why}")
+            if loaded is not None:
+                self._refusals.refused("tls_handshake", client.name, f"no TLS handshake: {_why(error)}")
         finally:
             client.opening = None
 
@@ -236,6 +265,14 @@ class Door:
             for client in tuple(self._clients()):
                 if client.opening is None:
                     client.connection.look(loop.time())
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the client's certificate: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or "refused").lower().replace("_", " ")
+    return "it left" if isinstance(error, ConnectionResetError) else "it took too long"
 
 
 def peer_of(address: str) -> str:

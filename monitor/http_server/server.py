@@ -9,7 +9,6 @@ import asyncio
 import logging
 import math
 import socket
-import ssl
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
@@ -18,9 +17,9 @@ from typing import TYPE_CHECKING, Self
 
 import uvicorn
 
-from monitor.access.addresses import bound_sockets, written
+from monitor.access.addresses import listening_sockets, written
 from monitor.access.refusals import Refusals
-from monitor.errors import ConfigError
+from monitor.access.tls import Certificates
 from monitor.http_server.connection import Connection
 from monitor.http_server.door import Door
 from monitor.http_server.limits import Limits
@@ -31,9 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _FOR_PEOPLE = Limits()
-
-UNIX_SOCKET_MODE = 0o660
-"""Who may connect to a Unix socket: its owner and group."""
+_COME_BACK = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 class Server(AbstractAsyncContextManager["Server"]):
@@ -49,7 +46,7 @@ class Server(AbstractAsyncContextManager["Server"]):
         refusals: Refusals,
         limits: Limits = _FOR_PEOPLE,
         unix_socket: Path | None = None,
-        tls: ssl.SSLContext | None = None,
+        certificates: Certificates | None = None,
         backlog: int = 1024,
         grace: int = 10,
     ) -> None:
@@ -61,7 +58,9 @@ class Server(AbstractAsyncContextManager["Server"]):
         self._sockets: tuple[socket.socket, ...] = ()
         # There are none of uvicorn's own to close in the end.
         self._server.servers = []
-        self._door = Door(limits, self._connection, refusals, where=where, tls=tls)
+        self._door = Door(
+            limits, self._connection, refusals, where=where, certificates=certificates, come_back=_COME_BACK
+        )
         self._accepting = AsyncExitStack()
         self._loop: asyncio.Task[None] | None = None
 
@@ -89,7 +88,9 @@ class Server(AbstractAsyncContextManager["Server"]):
         Raises:
             ConfigError: the address cannot be bound.
         """
-        self._sockets = self._listening()
+        self._sockets = listening_sockets(
+            self._host, self._port, self._where, unix_socket=self._unix_socket, backlog=self._backlog
+        )
         # uvicorn's serve() takes over the process's signals, which belong to whoever runs us; its three steps do not.
         self._config.load()
         self._server.lifespan = self._config.lifespan_class(self._config)
@@ -122,28 +123,6 @@ class Server(AbstractAsyncContextManager["Server"]):
             self._config, self._server.server_state, self._limits, progressed=progressed, refused=refused, lost=lost
         )
 
-    def _listening(self) -> tuple[socket.socket, ...]:
-        if self._unix_socket is not None:
-            clear_unix_socket(self._unix_socket, self._where)
-            listener = socket.socket(socket.AF_UNIX)
-            try:
-                listener.bind(str(self._unix_socket))
-                self._unix_socket.chmod(UNIX_SOCKET_MODE)
-                listener.listen(self._backlog)
-            except OSError as error:
-                listener.close()
-                raise ConfigError(
-                    f"cannot listen on {self._unix_socket}: {error.strerror}", where=self._where
-                ) from None
-            return (listener,)
-        listeners = bound_sockets(self._host, self._port, self._where)
-        for listener in listeners:
-            # Connections inherit it. asyncio sets it only on sockets that name their protocol, and a reply in two
-            # packets then waits 40 ms for the client's delayed acknowledgement.
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            listener.listen(self._backlog)
-        return listeners
-
 
 def _configuration(application: ASGIApplication, limits: Limits, *, grace: int) -> uvicorn.Config:
     return uvicorn.Config(
@@ -161,22 +140,3 @@ def _configuration(application: ASGIApplication, limits: Limits, *, grace: int) 
         timeout_keep_alive=math.ceil(limits.keep_alive.total_seconds()),
         timeout_graceful_shutdown=grace,
     )
-
-
-def clear_unix_socket(path: Path, where: str) -> None:
-    """Remove the socket file of a process that is gone; one that was killed leaves it behind, and it bars the next.
-
-    Raises:
-        ConfigError: something else has that name, or somebody listens there.
-    """
-    if not path.exists():
-        return
-    if not path.is_socket():
-        raise ConfigError(f"cannot listen on {path}: it is there and no socket", where=where)
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(str(path))
-        except OSError:
-            path.unlink(missing_ok=True)
-            return
-    raise ConfigError(f"cannot listen on {path}: Address already in use", where=where)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 from monitor import plugins
 from monitor.access.addresses import entrance
-from monitor.access.refusals import Refusals
+from monitor.access.gate import gate
 from monitor.errors import ConfigError
 from monitor.http_server.server import Server
 from monitor.ports import Channel, Clock, Collector
@@ -124,14 +124,23 @@ def _vitals(
 
 
 def _web(settings: Settings, vitals: Vitals, telemetry: Telemetry, listening: asyncio.Event) -> Server:
+    stands_before = gate(settings.web, "web", utc_now)
+    vitals.watch_web(stands_before.refusals)
     pages = HealthPages(
+        stands_before.access,
         listening=listening.is_set,
         problems=vitals.problems,
         metrics=telemetry.render,
         metrics_type=telemetry.content_type,
     )
-    refusals = Refusals("web", utc_now)
-    return Server(pages, host=settings.web.host, port=settings.web.port, where="web", refusals=refusals)
+    return Server(
+        pages,
+        host=settings.web.host,
+        port=settings.web.port,
+        where="web",
+        refusals=stands_before.refusals,
+        certificates=stands_before.certificates,
+    )
 
 
 def web_entrance(settings: WebSettings, places: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
 
+from monitor.access.refusals import Refusals
 from monitor.display.undelivered import undelivered_line
 from monitor.errors import StoreUnavailable
 from monitor.model.stored import Backlog
@@ -121,6 +122,18 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
                 for reason, count in intake.stats().failed_batches.items()
             ],
             description="Transactions that failed, by reason",
+            counter=True,
+        )
+
+    def watch_web(self, refusals: Refusals) -> None:
+        """Export how many clients of these pages were refused."""
+        self._telemetry.watch(
+            "web_clients_refused",
+            lambda: [
+                Gauge(name="web_clients_refused", value=count, labels={"reason": reason})
+                for reason, count in refusals.counts().items()
+            ],
+            description="Clients of the pages not let in, or sent away, by reason",
             counter=True,
         )
 

@@ -22,7 +22,8 @@ class Tls(Section):
     key_file: Path
     """PEM file of its key, without a password."""
     client_ca_file: Path | None = None
-    """PEM file of authorities; only clients with a certificate from one of them may connect (mTLS). Null: anybody."""
+    """PEM file of authorities; only clients with a certificate from one of them may connect (mTLS, over TLS 1.3). Null:
+    anybody."""
 
 
 class Auth(Section):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from monitor.access.refusals import Refusals
+from monitor.access.tls import Certificates
 from monitor.http_server.limits import Limits
 from monitor.http_server.server import Server
 
@@ -53,10 +53,14 @@ class Echo:
 
 
 @asynccontextmanager
-async def serving(limits: Limits, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[tuple[Server, Refusals, Echo]]:
+async def serving(
+    limits: Limits, *, certificates: Certificates | None = None
+) -> AsyncIterator[tuple[Server, Refusals, Echo]]:
     """A server on a free port."""
     refusals, echo = Refusals("here", lambda: datetime.now(UTC)), Echo()
-    server = Server(echo, host="127.0.0.1", port=0, where="here", refusals=refusals, limits=limits, tls=tls)
+    server = Server(
+        echo, host="127.0.0.1", port=0, where="here", refusals=refusals, limits=limits, certificates=certificates
+    )
     async with server:
         yield server, refusals, echo
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-import trustme
+from authority import Authority
+from deadline import wait_until
 from http_request import export, send
 
 from collectors.otlp_grpc import collector as otlp_grpc
@@ -30,23 +31,6 @@ if TYPE_CHECKING:
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 PROTOBUF = "application/x-protobuf"
-
-
-class Authority:
-    """A certificate authority and the files it wrote."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.folder, self._ca = folder, trustme.CA()
-        self.ca_file = folder / f"{name}-ca.pem"
-        self._ca.cert_pem.write_to_path(str(self.ca_file))
-
-    def issue(self, name: str) -> dict[str, str]:
-        """Write a certificate for 127.0.0.1 and its key; return the settings that name them."""
-        issued = self._ca.issue_cert("127.0.0.1", "localhost")
-        cert_file, key_file = self.folder / f"{name}.pem", self.folder / f"{name}.key"
-        cert_file.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
-        issued.private_key_pem.write_to_path(str(key_file))
-        return {"cert_file": str(cert_file), "key_file": str(key_file)}
 
 
 @pytest.fixture
@@ -147,6 +131,106 @@ def test_renewed_certificate(
     assert 2 == caplog.text.count("what was read before stays in use")
     trusting = ssl.create_default_context(cafile=str(authority.ca_file))
     assert 200 == export(running.http.address, turn_pb, tls=trusting).status
+
+
+class TlsClient:
+    """A client that shows a certificate and keeps its session for the next connection."""
+
+    def __init__(self, address: tuple[str, int], trusted: Path, pair: dict[str, str], protocol: str) -> None:
+        self._address = address
+        self._context = ssl.create_default_context(cafile=str(trusted))
+        self._context.load_cert_chain(pair["cert_file"], pair["key_file"])
+        self._context.set_alpn_protocols([protocol])
+        self._is_http = protocol == "http/1.1"
+        self._session: ssl.SSLSession | None = None
+
+    def connect(self) -> ssl.SSLSocket:
+        """Return a connection, with the session of the last one that was answered."""
+        plain = socket.create_connection(self._address, timeout=10)
+        try:
+            return self._context.wrap_socket(plain, server_hostname="localhost", session=self._session)
+        except BaseException:
+            plain.close()
+            raise
+
+    def is_answered(self, connection: ssl.SSLSocket, *, first: bool = True) -> bool:
+        """Return whether something is answered on the connection, in whole; False where it is cut off."""
+        said = b"first..." if first else b"another."
+        ping = bytes((0, 0, 8, 6, 0, 0, 0, 0, 0)) + said
+        request, end = (GET, b'allowed"}') if self._is_http else ((PREFACE if first else b"") + ping, said)
+        answer = b""
+        try:
+            connection.sendall(request)
+            while end not in answer:
+                piece = connection.recv(65536)
+                if not piece:
+                    return False
+                answer += piece
+        except (ConnectionError, ssl.SSLError):
+            return False
+        self._session = connection.session
+        return True
+
+
+GET = b"GET /v1/traces HTTP/1.1\r\nHost: x\r\n\r\n"
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+
+
+@pytest.mark.parametrize("protocol", ["http/1.1", "h2"])
+def test_withdrawn_client(serve: Serve, authority: Authority, tmp_path: Path, protocol: str) -> None:
+    """A client whose authority is taken out is cut off where it sends on, and no session of its brings it back."""
+    old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes(old.ca_file.read_bytes() + new.ca_file.read_bytes())
+    tls = {**authority.issue("server"), "client_ca_file": str(trusted)}
+    running = serve(http={"tls": tls}, grpc={"tls": tls})
+    address = running.http.address if protocol == "http/1.1" else running.grpc.address
+
+    def client(pair: dict[str, str]) -> TlsClient:
+        return TlsClient(address, authority.ca_file, pair, protocol)
+
+    withdrawn, staying = client(old.issue("withdrawn")), client(new.issue("staying"))
+    with withdrawn.connect() as connection:
+        assert withdrawn.is_answered(connection)
+        trusted.write_bytes(new.ca_file.read_bytes())
+        assert not withdrawn.is_answered(connection, first=False)
+    with withdrawn.connect() as connection:
+        assert not withdrawn.is_answered(connection)
+    with staying.connect() as connection:
+        assert staying.is_answered(connection)
+
+
+@pytest.mark.parametrize("protocol", ["http/1.1", "h2"])
+def test_no_session_is_resumed(serve: Serve, authority: Authority, tmp_path: Path, protocol: str) -> None:
+    """Where clients show certificates they show them every time."""
+    clients = Authority(tmp_path, "clients")
+    tls = {**authority.issue("server"), "client_ca_file": str(clients.ca_file)}
+    running = serve(http={"tls": tls}, grpc={"tls": tls})
+    address = running.http.address if protocol == "http/1.1" else running.grpc.address
+    client = TlsClient(address, authority.ca_file, clients.issue("client"), protocol)
+    for _ in range(3):
+        with client.connect() as connection:
+            assert not connection.session_reused
+            assert client.is_answered(connection)
+
+
+def test_refused_handshakes_are_told(
+    serve: Serve, authority: Authority, tmp_path: Path, turn_pb: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On both transports a refused handshake is counted, and a line with peer and reason, however many there are."""
+    clients = Authority(tmp_path, "clients")
+    tls = {**authority.issue("server"), "client_ca_file": str(clients.ca_file)}
+    running = serve(http={"tls": tls}, grpc={"tls": tls})
+    trusting = ssl.create_default_context(cafile=str(authority.ca_file))
+    for _ in range(3):
+        with pytest.raises((OSError, http.client.HTTPException)):
+            export(running.http.address, turn_pb, tls=trusting)
+        with pytest.raises((OSError, http.client.HTTPException)):
+            export(running.grpc.address, turn_pb, tls=trusting)
+    both, three = (running.http, running.grpc), [{"tls_handshake": 3}] * 2
+    wait_until(lambda: [one.stats().clients_refused for one in both] == three, "three of each", seconds=10)
+    why = "refused 127.0.0.1: no TLS handshake: peer did not return a certificate"
+    assert [f"otlp_http: {why}", f"otlp_grpc: {why}"] == [r.getMessage() for r in caplog.records if "refused" in r.msg]
 
 
 @pytest.mark.parametrize("build", [otlp_http, otlp_grpc])

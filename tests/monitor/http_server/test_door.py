@@ -6,17 +6,19 @@ import asyncio
 import os
 import resource
 import socket
-import ssl
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
-import trustme
+from authority import Authority
 from small_server import GET, Client, client_of, serving, until
 
+from monitor.access.tls import Certificates
 from monitor.http_server.limits import Limits
 from monitor.http_server.server import Server
+from monitor.settings.listener import Tls
 
 POST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
 
@@ -107,12 +109,11 @@ async def test_full_listener_is_told_of_once(caplog: pytest.LogCaptureFixture) -
     assert ["here: 8 of 10 connections are open (max_connections), 8 of them from 127.0.0.1"] * 2 == caplog.messages
 
 
-async def test_half_a_handshake() -> None:
+async def test_half_a_handshake(tmp_path: Path) -> None:
     """Over TLS a client that never finishes its handshake is sent away in time, and gives way before."""
     limits = Limits(max_connections=2, head_timeout=timedelta(milliseconds=300))
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    trustme.CA().issue_cert("localhost").configure_cert(tls)
-    async with serving(limits, tls=tls) as (server, refusals, _), AsyncExitStack() as stack:
+    certificates = Certificates(Tls.model_validate(Authority(tmp_path, "server").issue("server")), "here")
+    async with serving(limits, certificates=certificates) as (server, refusals, _), AsyncExitStack() as stack:
         await crowd(stack, server, 2)
         await until(lambda: server.connections == 0, "both to be sent away")
         assert {"tls_handshake": 2} == refusals.counts()

@@ -1,18 +1,27 @@
 """Health pages over a real socket."""
 
 import asyncio
+import http.client
 import json
+import ssl
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+from authority import Authority
 from http_request import send
 
+from monitor.access.gate import gate
 from monitor.access.refusals import Refusals
 from monitor.errors import ConfigError
 from monitor.http_server.server import Server
+from monitor.settings.listener import Listener
+from monitor.settings.tree import WebSettings
 from monitor.telemetry import Gauge, Telemetry
 from monitor.web.health import HealthPages
+
+ANYBODY = gate(Listener(), "web", lambda: datetime.now(UTC)).access
 
 
 def get(address: tuple[str, int], path: str, method: str = "GET") -> tuple[int, str, bytes]:
@@ -27,6 +36,7 @@ async def test_pages() -> None:
     telemetry.watch("jobs", lambda: [Gauge(name="jobs", value=3)], description="Jobs waiting")
     problems: dict[str, str] = {}
     pages = HealthPages(
+        ANYBODY,
         listening=lambda: True,
         problems=lambda: problems,
         metrics=telemetry.render,
@@ -50,7 +60,7 @@ async def test_pages() -> None:
 
 async def test_replies_do_not_wait() -> None:
     """A reply of two packets is not held back for the client's delayed acknowledgement, on a loop of the stdlib too."""
-    pages = HealthPages(listening=lambda: True, problems=dict, metrics=bytes, metrics_type="text/plain")
+    pages = HealthPages(ANYBODY, listening=lambda: True, problems=dict, metrics=bytes, metrics_type="text/plain")
     async with Server(
         pages, host="127.0.0.1", port=0, where="web", refusals=Refusals("web", lambda: datetime.now(UTC))
     ) as server:
@@ -69,7 +79,7 @@ async def test_replies_do_not_wait() -> None:
 
 async def test_taken_port_is_a_config_error() -> None:
     """A port in use is told with its key path instead of ending the process."""
-    pages = HealthPages(listening=lambda: True, problems=dict, metrics=bytes, metrics_type="text/plain")
+    pages = HealthPages(ANYBODY, listening=lambda: True, problems=dict, metrics=bytes, metrics_type="text/plain")
     async with Server(
         pages, host="127.0.0.1", port=0, where="web", refusals=Refusals("web", lambda: datetime.now(UTC))
     ) as server:
@@ -82,3 +92,44 @@ async def test_taken_port_is_a_config_error() -> None:
         )
         with pytest.raises(ConfigError, match=r"^web: cannot listen on 127\.0\.0\.1:\d+: "):
             await again.__aenter__()
+
+
+async def test_pages_that_ask_who_one_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """With `auth`, others get the status of health and readiness, no reasons and no metrics; TLS encrypts it all."""
+    authority = Authority(tmp_path, "web")
+    section = {"port": 0, "tls": authority.issue("web"), "auth": {"tokens": ["s3cret"]}}
+    stands_before = gate(WebSettings.model_validate(section), "web", lambda: datetime.now(UTC))
+    pages = HealthPages(
+        stands_before.access,
+        listening=lambda: True,
+        problems=lambda: {"store": "storage_full"},
+        metrics=lambda: b"rag_monitor_jobs 3.0\n",
+        metrics_type="text/plain",
+    )
+    trusting = ssl.create_default_context(cafile=str(authority.ca_file))
+    async with Server(
+        pages,
+        host="127.0.0.1",
+        port=0,
+        where="web",
+        refusals=stands_before.refusals,
+        certificates=stands_before.certificates,
+    ) as server:
+
+        async def ask(path: str, token: str = "") -> tuple[int, bytes]:
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            answer = await asyncio.to_thread(send, server.address, "GET", path, b"", headers, tls=trusting)
+            if answer.status == 401:
+                assert "Bearer" in answer.headers["www-authenticate"]
+            return answer.status, answer.body
+
+        assert (200, b"ok\n") == await ask("/healthz")
+        assert (503, b'{"ready":false}\n') == await ask("/readyz")
+        assert (503, b'{"ready":false,"problems":{"store":"storage_full"}}\n') == await ask("/readyz", "s3cret")
+        assert (200, b"rag_monitor_jobs 3.0\n") == await ask("/metrics", "s3cret")
+        refused = 401, b"no valid credentials in the Authorization field\n"
+        assert [refused] * 3 == [await ask("/metrics"), await ask("/metrics", "wr0ng"), await ask("/readyz", "wr0ng")]
+        with pytest.raises((OSError, http.client.HTTPException)):
+            await asyncio.to_thread(get, server.address, "/healthz")
+    assert {"unauthenticated": 3, "tls_handshake": 1} == stands_before.refusals.counts()
+    assert "web: refused 127.0.0.1: no valid credentials in the Authorization field" in caplog.messages

@@ -1,0 +1,238 @@
+"""Connections in front of the gRPC server, which itself listens on a socket that only this process reaches.
+
+gRPC for Python knows no limit on the connections of one peer. Its TLS resumes the sessions of clients without their
+certificates, keeps those that are trusted no more, and says who was refused in a format of its own, without an address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+from urllib.parse import unquote
+
+from monitor.access.refusals import peer_name
+
+_PROGRESS = 4 * 1024
+"""Bytes that count as progress: who sends a byte now and then makes none."""
+_NEWCOMER_PATIENCE, _PATIENCE = 0.1, 1.0
+"""Seconds without progress after which a connection may have to give way, before its first call and afterwards."""
+
+
+class Relay:
+    """Carries what clients and the server send each other.
+
+    Args:
+        inside: the server's Unix socket; the names of our ends of its connections begin with it.
+    """
+
+    def __init__(self, inside: Path) -> None:
+        self._inside = inside
+        self._clients: dict[str, Client] = {}
+        self._opening: set[asyncio.Task[None]] = set()
+        self._made = 0
+
+    def client(
+        self, progressed: Callable[[], None], _refused: Callable[[str, str], None], lost: Callable[[], None]
+    ) -> Client:
+        """Return the protocol of one client; what is called when it makes progress, and when it is gone."""
+        self._made += 1
+        name = f"{self._inside}.{self._made}"
+
+        def forget() -> None:
+            self._clients.pop(name, None)
+            lost()
+
+        client = Client(lambda: self._open(name), progressed, forget)
+        self._clients[name] = client
+        return client
+
+    def peer(self, said: str) -> str:
+        """Return the address that a call comes from; `said` is what gRPC calls the other side."""
+        client = self._client(said)
+        return client.peer if client else peer_name(None)
+
+    @contextmanager
+    def at_work(self, said: str) -> Iterator[None]:
+        """Mark the client of a call as one that waits for us, not we for it."""
+        client = self._client(said)
+        if client is None:
+            yield
+            return
+        client.calls += 1
+        client.progress()
+        try:
+            yield
+        finally:
+            client.calls -= 1
+            client.progress()
+
+    async def aclose(self) -> None:
+        """Close what is open still."""
+        for client in tuple(self._clients.values()):
+            client.give_way()
+        for task in self._opening:
+            task.cancel()
+        await asyncio.gather(*self._opening, return_exceptions=True)
+
+    def _client(self, said: str) -> Client | None:
+        return self._clients.get(unquote(said.removeprefix("unix:")))
+
+    def _open(self, name: str) -> None:
+        task = asyncio.get_running_loop().create_task(self._connect(name), name="otlp_grpc relay")
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+
+    async def _connect(self, name: str) -> None:
+        """Connect to the server under this name, by which it knows the calls of one client."""
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(name)
+        if client is None:
+            return
+        opening = socket.socket(socket.AF_UNIX)
+        try:
+            opening.setblocking(False)  # noqa: FBT003 -- the standard library's
+            opening.bind(name)
+            os.unlink(name)  # noqa: PTH108 -- it is gone at once
+            await loop.sock_connect(opening, str(self._inside))
+            await loop.create_unix_connection(lambda: _Inside(client), sock=opening)
+        except BaseException as error:
+            opening.close()
+            client.give_way()
+            if not isinstance(error, OSError):  # else the server is stopping
+                raise
+
+
+class Client(asyncio.Protocol):
+    """A client's end of a connection.
+
+    Args:
+        begin: called when it is connected.
+        progressed: called when it did something.
+        lost: called when it is gone.
+    """
+
+    def __init__(self, begin: Callable[[], None], progressed: Callable[[], None], lost: Callable[[], None]) -> None:
+        self._begin, self._progressed, self._lost = begin, progressed, lost
+        self._transport: asyncio.Transport | None = None
+        self._inside: asyncio.Transport | None = None
+        self._early: list[bytes] = []
+        self._piece = 0
+        self._is_new = True
+        self._progress_at = asyncio.get_running_loop().time()
+        self.calls = 0
+        """That wait for us."""
+        self.peer = peer_name(None)
+
+    def join(self, inside: asyncio.Transport) -> None:
+        """Send what it sent, and sends, to the server."""
+        self._inside = inside
+        if self._transport is None or self._transport.is_closing():
+            inside.close()
+            return
+        inside.writelines(self._early)
+        self._early.clear()
+        self._transport.resume_reading()
+
+    def write(self, data: bytes) -> None:
+        """Send it what the server sends."""
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Close, when it has taken what is on its way."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def let_read(self, *, go_on: bool) -> None:
+        """Stop reading from it, or go on."""
+        if self._transport is not None and not self._transport.is_closing():
+            if go_on:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def progress(self) -> None:
+        """Note that it did something."""
+        self._is_new = False
+        self._progress_at = asyncio.get_running_loop().time()
+        self._progressed()
+
+    def may_give_way(self, now: float) -> bool:
+        """Return whether it has done nothing for so long that somebody else may have its place."""
+        patience = _NEWCOMER_PATIENCE if self._is_new else _PATIENCE
+        return not self.calls and now - self._progress_at >= patience
+
+    def give_way(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def look(self, now: float) -> None:
+        """Nothing: the server ends what takes too long, and what is idle."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep it; it is read when the server is there, apart from what a loop reads all the same."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.pause_reading()
+        address = transport.get_extra_info("peername")
+        self.peer = peer_name(address[0] if isinstance(address, tuple) else None)
+        self._begin()
+
+    def data_received(self, data: bytes) -> None:
+        """Pass it on."""
+        self._piece += len(data)
+        if self._piece >= _PROGRESS:
+            self._piece = 0
+            self.progress()
+        if self._inside is None:
+            self._early.append(data)
+        else:
+            self._inside.write(data)
+
+    def pause_writing(self) -> None:
+        """It takes what it is sent slowly; let the server wait."""
+        if self._inside is not None and not self._inside.is_closing():
+            self._inside.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Let the server go on."""
+        if self._inside is not None and not self._inside.is_closing():
+            self._inside.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- either way it is over
+        """Close the other end."""
+        if self._inside is not None:
+            self._inside.close()
+        self._lost()
+
+
+class _Inside(asyncio.Protocol):
+    """Our end of a connection to the server."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Join it with the client's end."""
+        self._client.join(cast("asyncio.Transport", transport))
+
+    def data_received(self, data: bytes) -> None:
+        """Pass it on."""
+        self._client.write(data)
+
+    def pause_writing(self) -> None:
+        """The server has enough; let the client wait."""
+        self._client.let_read(go_on=False)
+
+    def resume_writing(self) -> None:
+        """Let the client go on."""
+        self._client.let_read(go_on=True)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- either way it is over
+        """Close the client's end."""
+        self._client.close()
