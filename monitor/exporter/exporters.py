@@ -12,14 +12,13 @@ from datetime import timedelta
 from sys import getsizeof
 from typing import Literal, TypeAlias
 
-from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
-from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk._logs import ReadableLogRecord
 from opentelemetry.sdk._logs.export import LogRecordExporter, LogRecordExportResult
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from monitor.errors import ConfigError
+from monitor.exporter.encoding import encoded_logs, encoded_spans
 from monitor.exporter.http import HttpSender
 from monitor.exporter.notices import ExporterStats, Notices
 from monitor.exporter.outbox import Outbox, Sender
@@ -83,7 +82,7 @@ class RagMonitorSpanExporter(SpanExporter):
         self._outbox: Outbox[ReadableSpan] = Outbox(
             sender,
             limits,
-            encode=lambda spans: encode_spans(spans).SerializeToString(),
+            encode=encoded_spans,
             measure=_span_size,
             useful=lambda _: True,
             notices=Notices(_log, what="spans", place=sender.place),
@@ -144,7 +143,7 @@ class RagMonitorLogExporter(LogRecordExporter):
         self._outbox: Outbox[ReadableLogRecord] = Outbox(
             sender,
             limits,
-            encode=lambda records: encode_logs(records).SerializeToString(),
+            encode=encoded_logs,
             measure=_log_size,
             useful=lambda record: bool(record.log_record.trace_id),
             notices=Notices(_log, what="log records", place=sender.place),

@@ -23,6 +23,9 @@ class ExporterStats:
     """Of no use to the monitor: log records outside of any trace."""
     waiting: int
     """Not kept by the monitor yet, what is on its way included."""
+    repaired: int = 0
+    """Sent with something else in the place of what OTLP cannot hold: half of a surrogate pair is U+FFFD, an integer of
+    more than 64 bits a number with a point. They count in one of the others too."""
 
 
 class Notices:
@@ -33,6 +36,7 @@ class Notices:
         self._warned_at = float("-inf")
         self._warned = False
         self._warned_drops = 0
+        self._repairs_told_at = float("-inf")
 
     def report_failure(self, message: str, stats: ExporterStats) -> None:
         """Warn that nothing is delivered, unless there was a warning within the minute."""
@@ -45,6 +49,18 @@ class Notices:
             self._log.info("the monitor at %s accepts %s again", self._place, self._what)
         if sum(stats.dropped.values()) > self._warned_drops:
             self._warn(f"some {self._what} do not reach the monitor at {self._place}", stats)
+
+    def report_repairs(self, stats: ExporterStats) -> None:
+        """Warn that values were replaced, unless that was said within the minute."""
+        now = time.monotonic()
+        if now - self._repairs_told_at >= _MINUTE:
+            self._repairs_told_at = now
+            self._log.warning(
+                "%s of the %s so far had text, numbers or objects that OTLP cannot hold, such as half of a surrogate "
+                "pair or an integer of more than 64 bits; they are sent with others in their place",
+                stats.repaired,
+                self._what,
+            )
 
     def report_shutdown(self, stats: ExporterStats) -> None:
         """Warn, whenever the last warning was, if something was lost for good at shutdown."""

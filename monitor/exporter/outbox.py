@@ -16,6 +16,7 @@ from typing import Generic, Protocol, TypeVar
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, detach, set_value
 
 from monitor.errors import ConfigError, Permanent, Retryable
+from monitor.exporter.encoding import Encoded
 from monitor.exporter.fork import Forking, follow_forks
 from monitor.exporter.notices import ExporterStats, Notices
 from monitor.exporter.queue import Entry, Limits, Queue
@@ -58,7 +59,7 @@ class Outbox(Generic[T]):
         sender: Sender,
         limits: Limits,
         *,
-        encode: Callable[[Sequence[T]], bytes],
+        encode: Callable[[Sequence[T]], Encoded],
         measure: Callable[[T], int],
         useful: Callable[[T], bool],
         notices: Notices,
@@ -75,7 +76,7 @@ class Outbox(Generic[T]):
         self._lock = threading.RLock()
         self._work, self._acknowledged = threading.Condition(self._lock), threading.Condition(self._lock)
         self._queue: Queue[T] = Queue(self._limits)
-        self._delivered = self._ignored = 0
+        self._delivered = self._ignored = self._repaired = 0
         self._worker: threading.Thread | None = None
         self._start_at = 0.0
         self._urgent = 0
@@ -150,6 +151,7 @@ class Outbox(Generic[T]):
                 dropped=dict(+self._queue.dropped),
                 ignored=self._ignored,
                 waiting=len(self._queue),
+                repaired=self._repaired,
             )
 
     def _start(self) -> None:
@@ -235,15 +237,22 @@ class Outbox(Generic[T]):
             encoded = [self._encoded_or_none((item,)) for item in group] if whole is None else [whole]
             readable = [part for part in encoded if part is not None]
             lost = len(encoded) - len(readable)
+            self._note_repairs(sum(part.repaired for part in readable))
             # Requests put one behind the other are one request: all their fields are repeated ones.
-            parts += readable
+            parts += [part.body for part in readable]
             count += len(group) - lost
             if lost:
                 self._lose(lost, "unencodable", "some cannot be encoded")
             time.sleep(_BREATH)
         return b"".join(parts), count
 
-    def _encoded_or_none(self, items: Sequence[T]) -> bytes | None:
+    def _note_repairs(self, count: int) -> None:
+        if count:
+            with self._lock:
+                self._repaired += count
+            self._notices.report_repairs(self.stats())
+
+    def _encoded_or_none(self, items: Sequence[T]) -> Encoded | None:
         try:
             return self._encode(items)
         except Exception:  # noqa: BLE001 -- whatever an app puts into a span; its neighbours are not to suffer

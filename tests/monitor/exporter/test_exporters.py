@@ -25,8 +25,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, SimpleLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import Status, StatusCode
 
 from monitor.errors import ConfigError
 from monitor.exporter.exporters import RagMonitorLogExporter, RagMonitorSpanExporter
@@ -249,7 +250,10 @@ def test_span_that_cannot_be_encoded_costs_only_itself(running: Running, exporti
     exporter = exporting(endpoint=url_of(running))
     tracer = App(SimpleSpanProcessor(exporter)).provider.get_tracer("toy")
     for number in range(20):
-        tracer.start_span("\ud800" if number == 7 else "good").end()
+        span = tracer.start_span("good")
+        if number == 7:
+            span._start_time = "noon"  # noqa: SLF001 -- what nobody can encode
+        span.end()
     assert not exporter.force_flush()
     assert (19, {"unencodable": 1}, 0) == (
         exporter.stats().delivered,
@@ -257,6 +261,72 @@ def test_span_that_cannot_be_encoded_costs_only_itself(running: Running, exporti
         exporter.stats().waiting,
     )
     assert 19 == len(running.spans())
+
+
+_ODD = {
+    "text": "half \ud83d of it",
+    "key \udc00": "kept",
+    "number": 2**70,
+    "list": ["whole", "half \ud83d"],
+    "good": "as it is",
+}
+
+
+def test_values_that_otlp_cannot_hold(exporting: Exporting, running: Running, caplog: pytest.LogCaptureFixture) -> None:
+    """They are replaced, counted and told; the rest of the span, and its neighbours, are as they were."""
+    exporter = exporting(endpoint=url_of(running))
+    resource = Resource({"service.name": "shop \ud83d", "service.version": "1"})
+    tracer = TracerProvider(resource=resource, span_limits=SpanLimits(max_span_attributes=5))
+    tracer.add_span_processor(SimpleSpanProcessor(exporter))
+    toy = tracer.get_tracer("toy")
+    span = toy.start_span("name \ud83d", attributes={"dropped": 1, **_ODD})
+    span.add_event("event \ud83d", {"text": "half \ud83d"})
+    span.set_status(Status(StatusCode.ERROR, "half \ud83d"))
+    span.end()
+    toy.start_span("good", attributes={"number": 7}).end()
+    assert exporter.force_flush()
+    odd, good = running.spans()
+    assert {
+        "text": "half \ufffd of it",
+        "key \ufffd": "kept",
+        "number": float(2**70),
+        "list": ("whole", "half \ufffd"),
+        "good": "as it is",
+    } == odd.attributes
+    assert ("name \ufffd", 1, "half \ufffd") == (odd.name, odd.dropped_attributes, odd.status_message)
+    assert [("event \ufffd", {"text": "half \ufffd"})] == [(event.name, event.attributes) for event in odd.events]
+    assert ("shop \ufffd", {"number": 7}) == (odd.resource["service.name"], good.attributes)
+    # The resource is the other one's too.
+    assert (2, {}, 2) == (exporter.stats().delivered, exporter.stats().dropped, exporter.stats().repaired)
+    told = [record.getMessage() for record in caplog.records if record.name == "monitor.exporter"]
+    assert 1 == len([line for line in told if "of the spans so far had text, numbers or objects that OTLP" in line])
+
+
+def test_an_integer_beyond_any_number(exporting: Exporting, running: Running) -> None:
+    """What no number with a point can be is said in words."""
+    exporter = exporting(endpoint=url_of(running))
+    tracer = App(SimpleSpanProcessor(exporter)).provider.get_tracer("toy")
+    tracer.start_span("odd", attributes={"number": 1 << 5000}).end()
+    assert exporter.force_flush()
+    assert {"number": "an integer of 5001 bits"} == running.spans()[0].attributes
+
+
+def test_log_records_that_otlp_cannot_hold(running: Running) -> None:
+    """Body and attributes of log records are repaired likewise."""
+    exporter = RagMonitorLogExporter(endpoint=url_of(running), linger=QUICK, shutdown_timeout=timedelta(seconds=20))
+    provider = LoggerProvider(resource=Resource({"service.name": "toy"}), shutdown_on_exit=False)
+    provider.add_log_record_processor(SimpleLogRecordProcessor(exporter))
+    logger = provider.get_logger("toy")
+    with TracerProvider(shutdown_on_exit=False).get_tracer("toy").start_as_current_span("rag"):
+        body = {"content": "half \ud83d", "number": 2**70}
+        logger.emit(LogRecord(body=body, attributes={"text": "half \ud83d", "good": 1}, event_name="gen_ai.choice"))
+        logger.emit(LogRecord(body="good", attributes={"good": 2}))
+    provider.shutdown()
+    odd, good = sorted(running.logs(), key=lambda record: str(record.event.attributes["good"]))
+    assert {"content": "half \ufffd", "number": float(2**70)} == odd.event.body
+    assert {"text": "half \ufffd", "good": 1} == odd.event.attributes
+    assert ("good", {"good": 2}) == (good.event.body, good.event.attributes)
+    assert (2, 0, 1) == (exporter.stats().delivered, exporter.dropped, exporter.stats().repaired)
 
 
 # A monitor that is away
