@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, cast
 import click
 from rich.markup import escape
 from rich.table import Table
-from sqlalchemy.engine import make_url
 
 from monitor import plugins
 from monitor.access.addresses import written
@@ -34,9 +33,9 @@ from monitor.runtime.build import (
     build_metrics,
     load_dialects,
     named_metrics,
-    sqlite_file,
 )
 from monitor.runtime.isolation import PluginFailures
+from monitor.runtime.store_opening import sqlite_file, store_address
 from monitor.settings.tree import Settings
 from monitor.store import migration
 from monitor.store.database import Database
@@ -142,17 +141,16 @@ async def _dialects(settings: Settings) -> str:
 
 
 def _store(settings: Settings) -> str:
-    file = sqlite_file(settings.store.url)
+    address = store_address(settings.store)
+    file = sqlite_file(address)
     if file is not None and not file.exists():
         folder = file.resolve().parent
-        if not folder.is_dir():
-            raise ConfigError(f"no folder {folder}", where="store.url")
         if not os.access(folder, os.W_OK | os.X_OK):
             raise ConfigError(f"no file can be made in {folder}", where="store.url")
         return f"{file} does not exist yet and will be made at start"
-    with closing(Database(settings.store.url, patience=_PATIENCE)) as database:
+    with closing(Database(address, patience=_PATIENCE)) as database:
         # Without the query, where a password may stand too.
-        shown = make_url(settings.store.url).set(query={}).render_as_string(hide_password=True)
+        shown = address.set(query={}).render_as_string(hide_password=True)
         if migration.is_empty(database):
             return f"{shown} is empty and will be set up at start"
         migration.check(database)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from monitor.cli.options import CONFIG, STORE, examples, settings_of
-from monitor.store.sql_store import open_store
+from monitor.runtime.store_opening import open_settled
 
 
 @click.command(epilog=examples("rag-monitor migrate --store sqlite:///rag-monitor.db"))
@@ -16,7 +16,7 @@ from monitor.store.sql_store import open_store
 def migrate(config: Path | None, store_url: str | None) -> None:
     """Bring the store's schema up to date; `run` does it too."""
     settings = settings_of(config, store_url)
-    store = open_store(settings.store.url, window=settings.rollup.window)
+    store = open_settled(settings)
     try:
         store.check()
     finally:

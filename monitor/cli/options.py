@@ -15,7 +15,7 @@ from click.core import ParameterSource
 
 from monitor.errors import ConfigError
 from monitor.runtime.app import utc_now
-from monitor.runtime.build import open_existing
+from monitor.runtime.store_opening import open_existing
 from monitor.settings.section import duration
 from monitor.settings.tree import Settings, blamed, load
 from monitor.store.sql_store import SqlStore
@@ -51,7 +51,7 @@ _store = partial(
     "store_url",
     metavar="URL",
     callback=_beside_those_before,
-    help="SQLAlchemy URL; beats `store.url` of the settings.",
+    help="SQLAlchemy URL; beats what the settings say of the store.",
 )
 _config = partial(
     click.option,
@@ -111,16 +111,14 @@ def settings_of(config: Path | None, store_url: str | None, more: Mapping[str, s
     Raises:
         ConfigError: the file cannot be read, or a key is wrong.
     """
-    return load(settings_file(config), {**os.environ, **more, **_of_store(store_url)})
+    settings = load(settings_file(config), {**os.environ, **more})
+    return settings.model_copy(update={"store": settings.store.at(store_url)}) if store_url else settings
 
 
 def blamed_at(error: ConfigError, config: Path | None, store_url: str | None) -> ConfigError:
     """Return an error about a section that is read later, with the file or variable that says so in front."""
-    return blamed(error, settings_file(config), {**os.environ, **_of_store(store_url)})
-
-
-def _of_store(store_url: str | None) -> Mapping[str, str]:
-    return {"RAG_MONITOR__STORE__URL": store_url} if store_url else {}
+    option = {"RAG_MONITOR__STORE__URL": store_url} if store_url else {}
+    return blamed(error, settings_file(config), {**os.environ, **option})
 
 
 def settings_file(config: Path | None) -> Path | None:

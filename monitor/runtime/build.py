@@ -12,17 +12,13 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
-
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
 
 from monitor import plugins
 from monitor.assembly.exclusions import Exclusions
 from monitor.assembly.rules import ReadingRules, reading_rules
 from monitor.dialects._configured import Fields, NamedDialect, places
-from monitor.errors import ConfigError, StoreUnavailable
+from monitor.errors import ConfigError
 from monitor.judging import prompt_metric
 from monitor.judging.coded.lex5 import GroundednessProxy, Lex5
 from monitor.judging.coded.registry import NAMES as CODED
@@ -38,6 +34,7 @@ from monitor.payloads.turn_records.fragments import decode_turns
 from monitor.ports import Channel, Clock, Collector, Dialect, Metric, Proxy, Sink
 from monitor.runtime.isolation import GuardedChannel, GuardedSink, PluginFailures, guarded_dialect
 from monitor.runtime.listening import check_places
+from monitor.runtime.store_opening import open_settled
 from monitor.settings.nearest import suggestion
 from monitor.settings.section import authorities, secret
 from monitor.settings.tree import (
@@ -49,7 +46,7 @@ from monitor.settings.tree import (
 )
 from monitor.settings.turn_choice import ExcludeSettings
 from monitor.store.pseudonyms import pseudonym
-from monitor.store.sql_store import SqlStore, open_store
+from monitor.store.sql_store import SqlStore
 
 if TYPE_CHECKING:
     from monitor.judging.endpoint.client import OpenAIJudge
@@ -100,7 +97,7 @@ async def open_parts(settings: Settings) -> AsyncIterator[Parts]:
     failures = PluginFailures()
     dialects = load_dialects(settings, failures)
     judge = build_judge(settings.judge)
-    store = open_store(settings.store.url, window=settings.rollup.window)
+    store = open_settled(settings)
     try:
         lexical = Lex5()
         metrics = build_metrics(settings, judge, lexical=lexical, fence_key=store.key("fence"))
@@ -138,36 +135,6 @@ def _rules_version(settings: Settings, dialects: Sequence[Dialect]) -> str:
 
 def _exclusions(settings: ExcludeSettings) -> Exclusions:
     return Exclusions(apps=settings.apps, scopes=settings.scopes, models=settings.models, routes=settings.routes)
-
-
-def open_existing(settings: Settings) -> SqlStore:
-    """Return the store for reading: nothing is made or changed, so a file that is not there is no empty store.
-
-    Raises:
-        ConfigError: the URL is wrong.
-        StoreUnavailable: there is no store, or its schema is not the one of this version.
-    """
-    file = sqlite_file(settings.store.url)
-    if file is not None and not file.exists():
-        raise StoreUnavailable(f"no store at {file}; `rag-monitor run`, `replay` and `migrate` make it")
-    store = open_store(settings.store.url, migrate=False, window=settings.rollup.window)
-    try:
-        store.check()
-    except StoreUnavailable:
-        store.close()
-        raise
-    return store
-
-
-def sqlite_file(url: str) -> Path | None:
-    """Return the file that a SQLite URL names; None for other databases, and for URLs that `open_store` refuses."""
-    try:
-        parsed = make_url(url)
-    except ArgumentError:
-        return None
-    if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database.startswith("file:"):
-        return None
-    return Path(parsed.database)
 
 
 def build_judge(settings: JudgeSettings) -> Judges | None:

@@ -29,6 +29,7 @@ from monitor.settings.listener import Listener
 from monitor.settings.problems import problems
 from monitor.settings.rates import SampleRule
 from monitor.settings.section import Duration, Section
+from monitor.settings.store import StoreSettings
 from monitor.settings.turn_choice import ExcludeSettings, FieldSettings
 
 
@@ -62,13 +63,6 @@ PluginSection: TypeAlias = Mapping[str, object]
 
 
 S = TypeVar("S", bound=Section)
-
-
-class StoreSettings(Section):
-    """Where everything is kept."""
-
-    url: str = "sqlite:///rag-monitor.db"
-    """SQLAlchemy URL: `sqlite:///path` or `postgresql+psycopg://user:password@host/database`."""
 
 
 class IntakeSettings(Section):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TypedDict
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
@@ -10,6 +12,16 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from monitor.errors import ConfigError
 
 _ALLOWED = "allowed: sqlite:///path/of/file.db and postgresql+psycopg://user:password@host:5432/database"
+
+
+class Parts(TypedDict, total=False):
+    """What may be said beside a URL, by SQLAlchemy's names."""
+
+    username: str
+    password: str
+    host: str
+    port: int
+    database: str
 
 
 def parse(url: str | URL) -> URL:
@@ -39,6 +51,26 @@ def parse(url: str | URL) -> URL:
             f"{error.name} is not installed: pip install 'rag-monitor[postgres]'", where="store.url"
         ) from None
     return parsed
+
+
+def complete(url: str, parts: Parts) -> URL:
+    """Return the address at a URL with the parts that it leaves out, by SQLAlchemy's names of them.
+
+    Raises:
+        ConfigError: as `parse`, or something is said twice.
+    """
+    address = parse(url)
+    if address.get_backend_name() == "sqlite" and parts:
+        raise ConfigError(
+            f"a SQLite file beside {_keys(parts)}, which are PostgreSQL's; keep one of both", where="store.url"
+        )
+    if twice := [name for name in parts if getattr(address, name) is not None]:
+        raise ConfigError(f"given in store.url already; keep one of both: {_keys(twice)}", where="store")
+    return address.set(**parts)
+
+
+def _keys(parts: Iterable[str]) -> str:
+    return ", ".join(f"store.{'user' if name == 'username' else name}" for name in parts)
 
 
 def place(address: URL) -> str:

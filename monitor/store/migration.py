@@ -16,6 +16,7 @@ from alembic.config import Config
 from sqlalchemy import Connection, inspect, text
 
 from monitor.errors import ConfigError, StoreUnavailable
+from monitor.store import changed_windows
 from monitor.store.database import Database
 from monitor.store.tables import REVISION
 
@@ -64,6 +65,21 @@ def upgrade(database: Database) -> None:
         command.upgrade(config, "head")
 
 
+def make_current(database: Database, window: timedelta) -> None:
+    """Bring schema and rollups up to date, these to windows of a length; close the database where that fails.
+
+    Raises:
+        ConfigError: as `migrate`.
+        StoreUnavailable: as `migrate`.
+    """
+    try:
+        upgrade(database)
+        changed_windows.adopt(database, window)
+    except BaseException:
+        database.close()
+        raise
+
+
 def check(database: Database) -> None:
     """Return when the database answers with the schema of this version.
 
@@ -83,10 +99,12 @@ def is_empty(database: Database) -> bool:
     """Return whether a start may set the database up: nothing is in it yet.
 
     Raises:
-        ConfigError: nothing is in it and we may not make tables there, or it cannot hold all text.
+        ConfigError: nothing is in it and we may not make tables there, or it cannot hold all text; or it is a SQLite
+            file of another program.
         StoreUnavailable: it does not answer.
     """
     with database.reading("looking into the database") as connection:
+        refuse_foreign(database, connection)
         if inspect(connection).get_table_names():
             return False
         if not database.sqlite:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from sqlalchemy import URL
+
 from monitor.model.judgements import (
     Job,
     JudgeChange,
@@ -28,18 +30,19 @@ from monitor.store import notifications as notification_rows
 from monitor.store import second_opinions as second_opinion_rows
 from monitor.store import spend as spending
 from monitor.store import under_way as under_way_rows
-from monitor.store.database import Database
+from monitor.store.database import MAX_CONNECTIONS, Database
 from monitor.store.kept_text import KeptText
 from monitor.store.pseudonyms import key as key_of
 from monitor.stores import UnderWayKind
 
 
 def open_store(
-    url: str,
+    url: str | URL,
     *,
     migrate: bool = True,
     window: timedelta = timedelta(hours=1),
     patience: timedelta = timedelta(seconds=10),
+    max_connections: int = MAX_CONNECTIONS,
 ) -> SqlStore:
     """Return the store at a SQLAlchemy URL.
 
@@ -48,19 +51,15 @@ def open_store(
         migrate: bring the schema up to date first, and rollups to windows of the given length.
         window: the length of the windows of trends.
         patience: how long to wait for another writer's lock, or for a free connection.
+        max_connections: of this process to the database.
 
     Raises:
         ConfigError: the URL is wrong, or the database was made by a newer version of this program.
         StoreUnavailable: the database cannot be reached or written.
     """
-    database = Database(url, patience=patience)
+    database = Database(url, patience=patience, max_connections=max_connections)
     if migrate:
-        try:
-            migration.upgrade(database)
-            changed_windows.adopt(database, window)
-        except BaseException:
-            database.close()
-            raise
+        migration.make_current(database, window)
     return SqlStore(database, window=window)
 
 

@@ -81,8 +81,8 @@ async def test_store_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("sqlite:///{folder}/nowhere/shop.db", "store.url: no folder {folder}/nowhere"),
-        ("sqlite:///{folder}/old.db", "checking the store: {folder}/old.db: schema missing, needed "),
+        ("sqlite:///{folder}/nowhere/shop.db", "store.url: no folder '{folder}/nowhere'"),
+        ("sqlite:///{folder}/old.db", "store.url: {folder}/old.db is a database of another program"),
         ("no url", "store.url: not a database URL that is known here; allowed: "),
         ("postgresql://u:s3cr3t@127.0.0.1:9/shop", "127.0.0.1/shop"),
     ],

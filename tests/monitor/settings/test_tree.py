@@ -139,7 +139,13 @@ def test_empty_override_is_text() -> None:
     ("text", "message"),
     [
         ("sampel: {rate: 1}", "sampel: unknown key; did you mean 'sample'?"),
-        ("store: {frobnicate: 1}", "store.frobnicate: unknown key; known: url"),
+        (
+            "store: {frobnicate: 1}",
+            (
+                "store.frobnicate: unknown key; known: "
+                "url, host, port, user, password, password_file, database, max_connections"
+            ),
+        ),
         ("judge: {fallback: {modell: x}}", "judge.fallback.modell: unknown key; did you mean 'model'?"),
         (
             "judge: {prices: {m: {input: 1, output: 1, cache: 0}}}",
