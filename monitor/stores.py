@@ -23,7 +23,7 @@ from monitor.model.judgements import (
     Verdict,
 )
 from monitor.model.spans import Assembly, Fragment, StoredFragment
-from monitor.model.stored import Assembled, Backlog, Extent, OldestText, ReceivedTrace, TraceSize, Window
+from monitor.model.stored import Assembled, Backlog, Erased, Extent, OldestText, ReceivedTrace, TraceSize, Window
 from monitor.model.trends import Alert, AlertState, Baseline, Notification, Rollup, Series, Undelivered
 from monitor.model.turns import Turn
 
@@ -330,6 +330,26 @@ class TextStore(Protocol):
 
     def oldest(self) -> OldestText:
         """Return since when text is kept."""
+
+    def traces_of(self, *, session_id: str | None, user_id: str | None) -> frozenset[str]:
+        """Return traces with a turn of a session or of a user, by the ids that the app sent."""
+
+    def traces_with(self, what: bytes) -> Iterator[str]:
+        """Yield traces with these bytes in a fragment; all that is stored is looked into, so it may take minutes."""
+
+    def erase(self, trace_ids: Sequence[str]) -> Erased:
+        """Remove the text of traces and whose it was, and refuse what arrives of them as long as text is kept.
+
+        Their turns and scores stay in all counts; a job that waits ends as expired. A trace of which nothing is stored
+        is refused likewise.
+        """
+
+    def rewrite(self) -> bool:
+        """Write the tables of text anew, so that no byte of what was deleted is left in the database's files.
+
+        Writers wait meanwhile, and what is stored needs its room twice. Return False, and do nothing, where the
+        database lets only another role do that.
+        """
 
 
 class Store(

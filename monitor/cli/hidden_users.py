@@ -29,30 +29,32 @@ def user_ids(spans: Sequence[Span], *, pseudonym: Callable[[str], str], user_id:
     """Return the users' ids as the app sent them: what a known key holds, and whatever has the pseudonym `user_id`."""
     ids = {value for span in spans if (value := session_and_user.user(span.attributes)) is not None}
     if user_id is not None:
-        ids |= {value for span in spans for value in _texts(span) if pseudonym(value) == user_id}
+        ids |= {value for span in spans for value in texts(span) if pseudonym(value) == user_id}
     return frozenset(ids)
 
 
-def _texts(span: Span) -> Iterator[str]:
+def texts(span: Span) -> Iterator[str]:
+    """Yield every text and number of the span's attributes and events, also from inside JSON."""
     for attributes in (span.attributes, span.resource, *(event.attributes for event in span.events)):
-        yield from _leaves(attributes)
-    yield from (text for event in span.events for text in _leaves(event.body))
+        yield from leaves(attributes)
+    yield from (text for event in span.events for text in leaves(event.body))
 
 
-def _leaves(value: AttributeValue) -> Iterator[str]:
+def leaves(value: AttributeValue) -> Iterator[str]:
+    """Yield every text and number in a value, also from inside JSON."""
     if isinstance(value, str):
         yield value
         if value.lstrip()[:1] in {"{", "["}:
             read = parse(value)
-            yield from _leaves(read.value if read else None)
+            yield from leaves(read.value if read else None)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield str(value)
     elif is_mapping(value):
         for inner in value.values():
-            yield from _leaves(inner)
+            yield from leaves(inner)
     elif is_sequence(value):
         for inner in value:
-            yield from _leaves(inner)
+            yield from leaves(inner)
 
 
 def _hidden(span: Span, names: Mapping[str, str]) -> Span:

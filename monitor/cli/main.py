@@ -12,6 +12,7 @@ from monitor.cli.channels import channels
 from monitor.cli.check import check
 from monitor.cli.demo import demo
 from monitor.cli.doctor import doctor
+from monitor.cli.erase import erase
 from monitor.cli.explain import explain
 from monitor.cli.judge import judge
 from monitor.cli.migrate import migrate
@@ -60,7 +61,7 @@ def commands() -> None:
     refuse_unused()
 
 
-_AT_WORK = (run, check, doctor, migrate, replay, reassemble, score)
+_AT_WORK = (run, check, doctor, migrate, replay, reassemble, score, erase)
 _TO_LOOK = (turns, trends, alerts, explain, channels, judge, prompts, demo)
 for verb in (*_AT_WORK, *_TO_LOOK):
     commands.add_command(verb)

@@ -80,3 +80,28 @@ class OldestText:
     """When the first stored fragment was received; None, too, while it waits to be assembled."""
     turn_at: datetime | None
     """When the first turn began whose text, or what a judge was asked about it, is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erased:
+    """What erasing traces removed."""
+
+    traces: int = 0
+    fragments: int = 0
+    """As they were received."""
+    turns: int = 0
+    """Whose text it was."""
+    exchanges: int = 0
+    """Prompts and replies of judges."""
+    jobs: int = 0
+    """That waited for a judge."""
+
+    def __add__(self, other: Erased) -> Erased:
+        """Return both together."""
+        return Erased(
+            traces=self.traces + other.traces,
+            fragments=self.fragments + other.fragments,
+            turns=self.turns + other.turns,
+            exchanges=self.exchanges + other.exchanges,
+            jobs=self.jobs + other.jobs,
+        )

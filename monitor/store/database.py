@@ -5,7 +5,7 @@ All translate every failure to `StoreUnavailable` and leave no transaction open 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, cast
@@ -127,6 +127,25 @@ class Database:
         doing = "emptying the log"
         with self._served(doing), self._in_turn(doing), self.outside_transactions(doing) as connection:
             return self._log.empty(cast("sqlite3.Connection", connection.connection.driver_connection))
+
+    def rewrite(self, tables: Sequence[str]) -> None:
+        """Write these tables, on SQLite the whole file, anew, without what was deleted; writers wait meanwhile.
+
+        Raises:
+            StoreUnavailable: the database cannot be reached, or has no room for the rows a second time.
+        """
+        doing = "rewriting tables"
+        if self._log is None:
+            with self._served(doing), self._engine.connect() as connection:
+                connection.execution_options(isolation_level="AUTOCOMMIT")
+                connection.exec_driver_sql(f"VACUUM (FULL) {', '.join(tables)}")
+            return
+        with self._served(doing), self._in_turn(doing), self.outside_transactions(doing) as connection:
+            # In memory, as other temporary data of ours, would be the whole file.
+            connection.exec_driver_sql("PRAGMA temp_store = FILE")
+            connection.exec_driver_sql("VACUUM")
+            connection.exec_driver_sql("PRAGMA temp_store = MEMORY")
+            self._log.empty(cast("sqlite3.Connection", connection.connection.driver_connection))
 
     def close(self) -> None:
         """Close the pool's connections."""

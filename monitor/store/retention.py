@@ -7,6 +7,7 @@ from datetime import datetime
 from sqlalchemy import Connection, delete, exists, func, select, tuple_, update
 
 from monitor.model.stored import OldestText
+from monitor.store import erased_traces
 from monitor.store.statements import batches
 from monitor.store.tables import exchanges, spans, traces, turn_texts, turns, unassembled
 
@@ -16,6 +17,7 @@ def prune_text(connection: Connection, *, before: datetime, limit: int) -> int:
 
     A turn that nobody decided about by then never will be: without its text it cannot be judged.
     """
+    erased_traces.forget(connection, before=before)
     old = select(turn_texts.c.turn_id).where(turn_texts.c.started_at < before).order_by(turn_texts.c.started_at)
     texts = connection.execute(old.limit(limit)).scalars().all()
     for part in batches(texts):

@@ -69,7 +69,7 @@ class SqlStore:
     def __init__(self, database: Database, *, window: timedelta) -> None:
         self._database = database
         self._window = window
-        self.kept_text = KeptText(database)
+        self.kept_text = KeptText(database, window=window)
 
     def append(self, fragments: Sequence[Fragment]) -> int:
         """As `SpanStore.append`."""

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from monitor.store.columns import CleanText, Count, Duration, Instant, Label, Number, Position
 from monitor.store.naming import index_some, metadata
 
-REVISION = "0014"
+REVISION = "0015"
 """The schema that this version of the program reads and writes."""
 
 spans = Table(
@@ -67,6 +67,14 @@ traces = Table(
     PrimaryKeyConstraint("trace_id"),
 )
 index_some("ix_traces_failed", traces.c.trace_id, where=traces.c.failed)
+
+erased_traces = Table(
+    "erased_traces",
+    metadata,
+    Column("trace_hash", Text, nullable=False),
+    Column("erased_at", Instant, nullable=False),
+    PrimaryKeyConstraint("trace_hash"),
+)
 
 # Narrow, and empty but for what is being read or was when a process died.
 under_way = Table(
@@ -253,9 +261,7 @@ rollups = Table(
     Column("release", Label, nullable=False),
     Column("window_start", Instant, nullable=False),
     Column("length", Duration, nullable=False),
-    Column("turns", BigInteger, nullable=False),
-    Column("sampled", BigInteger, nullable=False),
-    Column("pending", BigInteger, nullable=False),
+    *(Column(name, BigInteger, nullable=False) for name in ("turns", "sampled", "pending")),
     Column("not_asked", BigInteger, nullable=False, server_default="0"),
     Column("n", BigInteger, nullable=False),
     Column("k", BigInteger, nullable=False),
@@ -302,11 +308,8 @@ alerts = Table(
     Column("detected_at", Instant, nullable=False),
     # When detection saw the recovery; `resolved_at` is when the alert said so.
     Column("recovered_at", Instant),
-    Column("rate", Number, nullable=False),
-    Column("rate_lower", Number, nullable=False),
-    Column("rate_upper", Number, nullable=False),
-    Column("baseline_rate", Number, nullable=False),
-    Column("null_rate", Number, nullable=False),
+    *(Column(name, Number, nullable=False) for name in ("rate", "rate_lower", "rate_upper")),
+    *(Column(name, Number, nullable=False) for name in ("baseline_rate", "null_rate")),
     Column("evidence_log10", Number, nullable=False),
     Column("threshold_log10", Number, nullable=False),
     Column("release", Label, nullable=False),

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from monitor.model.spans import PROCESS_DIED, Assembly
 from monitor.model.stored import Assembled, Extent
 from monitor.model.turns import Turn
-from monitor.store import changed_windows, pseudonyms, under_way
+from monitor.store import changed_windows, erased_traces, pseudonyms, under_way
 from monitor.store.columns import json_text, label
 from monitor.store.database import Database
 from monitor.store.statements import batches, insert
@@ -208,7 +208,7 @@ def unsampled(connection: Connection, limit: int) -> tuple[Turn, ...]:
 def _lock_traces(
     connection: Connection, newest: Mapping[str, Assembly], *, now: datetime
 ) -> tuple[tuple[Assembly, ...], frozenset[str]]:
-    """Return the assemblies that are not behind the stored ones, and the traces that are closed."""
+    """Return the assemblies neither behind the stored ones nor of erased traces, and which traces are closed."""
     ids = sorted(newest)
     if not ids:
         return (), frozenset()
@@ -220,7 +220,10 @@ def _lock_traces(
     for part in batches(ids):
         statement = select(traces.c.trace_id, traces.c.through, traces.c.pruned).where(traces.c.trace_id.in_(part))
         rows += connection.execute(statement.order_by(traces.c.trace_id).with_for_update())
-    current = tuple(newest[row.trace_id] for row in rows if newest[row.trace_id].through >= row.through)
+    # Looked up under the lock: whoever erases them has it, too.
+    erased = erased_traces.among(connection, ids)
+    kept = [row for row in rows if row.trace_id not in erased]
+    current = tuple(newest[row.trace_id] for row in kept if newest[row.trace_id].through >= row.through)
     return current, frozenset(row.trace_id for row in rows if row.pruned)
 
 
