@@ -15,6 +15,15 @@ from monitor.model.turns import Turn
 Clock: TypeAlias = Callable[[], datetime]
 """Returns the current aware UTC instant: the wall clock, or event time in `replay`, `demo` and tests."""
 
+GoOn: TypeAlias = Callable[[], bool]
+"""Whether a tick may begin another piece of its work: not when it took its time, nor when the process is to end."""
+
+
+def to_the_end() -> bool:
+    """Let a tick do all that there is to do; a `GoOn`."""
+    return True
+
+
 Decoder: TypeAlias = Callable[[Fragment], Decoded]
 """Reads a fragment's payload. Never raises for what a sender can send: unreadable records are counted."""
 

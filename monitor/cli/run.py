@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,6 +14,7 @@ from monitor.cli.output import run_loop
 from monitor.errors import ConfigError
 from monitor.ports import Collector, Entrance, Listening
 from monitor.runtime.app import ROLES, running
+from monitor.runtime.signals import take_signals
 from monitor.settings.tree import Settings
 from monitor.telemetry import configure_logging
 
@@ -26,7 +27,7 @@ _SWITCH_SECONDS = 0.0005
 @STORE
 @click.option("--role", "roles", multiple=True, type=click.Choice(ROLES), help="Part of the work; all without it.")
 def run(config: Path | None, store_url: str | None, roles: tuple[str, ...]) -> None:
-    """Accept telemetry, judge, roll up, alert; until SIGTERM or SIGINT."""
+    """Accept telemetry, judge, roll up, alert; until SIGTERM or SIGINT, of which a second one ends it at once."""
     settings = settings_of(config, store_url)
     configure_logging(settings.log.level)
     try:
@@ -40,8 +41,7 @@ def run(config: Path | None, store_url: str | None, roles: tuple[str, ...]) -> N
 async def _serve(settings: Settings, roles: frozenset[str]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    take_signals(partial(loop.call_soon_threadsafe, stop.set), within=settings.runtime.stop_within)
     async with running(settings, roles=roles) as monitor:
         for name, collector in monitor.collectors.items():
             click.echo(f"{name}: {_source(collector)}", err=True)

@@ -33,8 +33,10 @@ from monitor.runtime.overdue_text import OverdueText
 from monitor.runtime.pipeline import Pipeline
 from monitor.runtime.schedule import Schedule, Tick
 from monitor.runtime.shared_clock import SharedClock
+from monitor.runtime.stopping import Stopping
 from monitor.runtime.vitals import Vitals
 from monitor.settings.tree import Settings, WebSettings
+from monitor.stages.detect import Round
 from monitor.stages.rollup import Pace
 from monitor.telemetry import Telemetry
 from monitor.web.health import HealthPages
@@ -82,7 +84,6 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
         intake = Intake(parts.store, settings.intake)
         # Built before anything runs, so that a wrong section ends the start; collectors are entered last.
         channels = build_channels(settings, parts.failures)
-        digests = channel_digests(settings, key=parts.store.key("channels"))
         collectors = build_collectors(settings, intake, clock=clock) if "ingest" in roles else {}
         telemetry = Telemetry(version("rag-monitor"))
         stack.callback(telemetry.close)
@@ -96,20 +97,38 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
         listening = asyncio.Event()
         web = await stack.enter_async_context(_web(settings, vitals, telemetry, listening))
         await stack.enter_async_context(vitals)
-        pace = Pace(settings.rollup.lateness)
-        pipeline = Pipeline(parts=parts, channels=channels, channel_digests=digests, publisher=publisher, pace=pace)
+        stopping = Stopping(settings.runtime.stop_within)
+        pipeline = _pipeline(parts, channels, publisher, stopping)
         if "score" in roles:
-            await stack.enter_async_context(_scoring(pipeline, vitals, clock))
+            await stack.enter_async_context(_scoring(pipeline, vitals, clock, stopping))
         if "schedule" in roles:
-            await stack.enter_async_context(Schedule(_ticks(pipeline, vitals), leadership, telemetry, clock=clock))
+            schedule = Schedule(_ticks(pipeline, vitals), leadership, telemetry, clock=clock, stopping=stopping)
+            await stack.enter_async_context(schedule)
         if "ingest" in roles:
             await stack.enter_async_context(_receiving(intake, collectors, vitals, parts.failures))
         log.info("started: roles %s", ", ".join(sorted(roles)))
         listening.set()
         stack.callback(listening.clear)
+        # Left first: while collectors finish, judgements and ticks do, too.
+        stack.callback(stopping.begin)
         said = web_entrance(settings.web, web.places)
         yield Running(parts=parts, collectors=collectors, web=web.address, web_entrance=said)
         log.info("stopping")
+
+
+def _pipeline(
+    parts: Parts, channels: Mapping[str, Channel], publisher: GrafanaPublisher | None, stopping: Stopping
+) -> Pipeline:
+    settings = parts.settings
+    return Pipeline(
+        parts=parts,
+        channels=channels,
+        channel_digests=channel_digests(settings, key=parts.store.key("channels")),
+        publisher=publisher,
+        pace=Pace(settings.rollup.lateness),
+        detect_round=Round(),
+        tick_limit=stopping.tick_limit,
+    )
 
 
 def _vitals(
@@ -173,20 +192,19 @@ async def _receiving(
 
 
 @asynccontextmanager
-async def _scoring(pipeline: Pipeline, vitals: Vitals, clock: Clock) -> AsyncIterator[None]:
+async def _scoring(pipeline: Pipeline, vitals: Vitals, clock: Clock, stopping: Stopping) -> AsyncIterator[None]:
     """Run the scoring worker; leaving gives jobs under way their grace period.
 
     A worker that ends by a fault of ours makes the monitor unready: a supervisor that looks can restart it, and the
     others of its work go on meanwhile.
     """
-    stop = asyncio.Event()
     scorer = pipeline.scorer(pipeline.parts.settings.score, clock=clock)
-    worker = asyncio.create_task(scorer.run(stop), name="score")
+    worker = asyncio.create_task(scorer.run(stopping.event, left=stopping.left), name="score")
     vitals.watch_scorer(scorer, worker)
     try:
         yield
     finally:
-        stop.set()
+        stopping.begin()
         await asyncio.gather(worker, return_exceptions=True)
 
 

@@ -7,13 +7,12 @@ collectors meanwhile.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
-from monitor.ports import Channel, Clock, Publisher
+from monitor.ports import Channel, Clock, GoOn, Publisher, to_the_end
 from monitor.runtime.build import Parts
 from monitor.settings.tree import ScoreSettings
 from monitor.stages import alert, assemble, detect, publish, rollup, sample
@@ -21,8 +20,6 @@ from monitor.stages.score import Scorer
 
 _PRUNED_AT_ONCE = 1000
 """Rows of a kind per transaction: other writers get their turn in between."""
-_PRUNING = timedelta(seconds=20)
-"""How long one tick deletes at most, since a stop waits for it; `bench/retention.py` says what that is enough for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +35,10 @@ class Pipeline:
     """None when there is no Grafana."""
     pace: rollup.Pace | None = None
     """How often a window is recomputed; None for whenever it changed."""
+    detect_round: detect.Round | None = None
+    """Which series is looked at next; None for all of them each time."""
+    tick_limit: Callable[[], GoOn] = lambda: to_the_end
+    """Returns what tells a tick that begins whether to go on."""
 
     async def assemble(self, now: datetime) -> int:
         """Turn traces that are due into turns."""
@@ -50,6 +51,7 @@ class Pipeline:
             decode=parts.decode,
             rules=parts.rules,
             worker=parts.worker,
+            go_on=self.tick_limit(),
         )
 
     async def sample(self, now: datetime) -> int:
@@ -63,20 +65,32 @@ class Pipeline:
             proxy=parts.proxy,
             now=now,
             worker=parts.worker,
+            go_on=self.tick_limit(),
         )
 
     async def rollup(self, _now: datetime) -> int:
         """Recompute the windows that changed."""
         parts = self.parts
         return await asyncio.to_thread(
-            rollup.tick, parts.store, parts.settings.rollup, rubrics=parts.rubrics, pace=self.pace
+            rollup.tick,
+            parts.store,
+            parts.settings.rollup,
+            rubrics=parts.rubrics,
+            pace=self.pace,
+            go_on=self.tick_limit(),
         )
 
     async def detect(self, now: datetime) -> int:
         """Look for regressions in the windows that are closed."""
         settings = self.parts.settings
         return await asyncio.to_thread(
-            detect.tick, self.parts.store, settings.detect, lateness=settings.rollup.lateness, now=now
+            detect.tick,
+            self.parts.store,
+            settings.detect,
+            lateness=settings.rollup.lateness,
+            now=now,
+            go_on=self.tick_limit(),
+            of_round=self.detect_round,
         )
 
     async def alert(self, now: datetime) -> int:
@@ -84,24 +98,30 @@ class Pipeline:
         store, settings = self.parts.store, self.parts.settings.alert
         horizon = self.parts.settings.detect.horizon
         channels = tuple(self.channels)
-        moved = await asyncio.to_thread(alert.tick, store, settings, channels=channels, horizon=horizon, now=now)
-        return moved + len(await alert.deliver(store, self.channels, settings, digests=self.channel_digests, now=now))
+        go_on = self.tick_limit()
+        moved = await asyncio.to_thread(
+            alert.tick, store, settings, channels=channels, horizon=horizon, now=now, go_on=go_on
+        )
+        sent = await alert.deliver(store, self.channels, settings, digests=self.channel_digests, now=now, go_on=go_on)
+        return moved + len(sent)
 
     async def publish(self, _now: datetime) -> int:
         """Bring dashboards and annotations to Grafana, where there is one."""
-        return await publish.tick(self.parts.store, self.publisher) if self.publisher else 0
+        if self.publisher is None:
+            return 0
+        return await publish.tick(self.parts.store, self.publisher, go_on=self.tick_limit())
 
     async def prune(self, now: datetime) -> int:
         """Delete what is older than the settings keep; what is left after a while waits for the next tick."""
         kept, store = self.parts.settings.retention, self.parts.store.kept_text
-        until = time.monotonic() + _PRUNING.total_seconds()
+        go_on = self.tick_limit()
         prune = partial(
             store.prune, text_before=now - kept.text, fragments_before=now - kept.spans, limit=_PRUNED_AT_ONCE
         )
         touched = 0
         while rows := await asyncio.to_thread(prune):
             touched += rows
-            if time.monotonic() > until:
+            if not go_on():
                 break
         return touched
 

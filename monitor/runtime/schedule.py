@@ -1,4 +1,4 @@
-"""APScheduler as a clock: it calls ticks, coalesced, one at a time each; it remembers nothing.
+"""Calls ticks at intervals, one at a time each, whatever the clock is set to; it remembers nothing.
 
 A tick reads what is to do from the store, so a missed, doubled or late one is harmless. The lease keeps several
 schedulers from doing the same work twice; losing it costs nothing but that.
@@ -13,16 +13,14 @@ import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
-
-from apscheduler.events import EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
-from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from monitor.errors import MonitorError, Permanent, StoreUnavailable
 from monitor.ports import Clock
 from monitor.runtime.leadership import Leadership
+from monitor.runtime.stopping import Stopping
 from monitor.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
@@ -40,52 +38,51 @@ class Tick:
 class Schedule(AbstractAsyncContextManager["Schedule"]):
     """Runs ticks while entered; leaving waits for the one under way."""
 
-    def __init__(self, ticks: Sequence[Tick], leadership: Leadership, telemetry: Telemetry, *, clock: Clock) -> None:
+    def __init__(
+        self, ticks: Sequence[Tick], leadership: Leadership, telemetry: Telemetry, *, clock: Clock, stopping: Stopping
+    ) -> None:
         self._ticks = tuple(ticks)
         self._leadership = leadership
         self._telemetry = telemetry
         self._clock = clock
+        self._stopping = stopping
         self._failing: dict[str, str] = {}
         """Tick -> why it failed last; what stays the same is logged once."""
-        self._running: set[asyncio.Task[object]] = set()
-        self._scheduler = AsyncIOScheduler(timezone=UTC)
+        self._ended = asyncio.Event()
+        self._beats: Sequence[asyncio.Task[None]] = ()
 
     async def __aenter__(self) -> Self:
-        """Start the clock; every tick runs once at once."""
-        self._scheduler.add_listener(self._on_skip, EVENT_JOB_MAX_INSTANCES | EVENT_JOB_MISSED)
-        for tick in self._ticks:
-            self._scheduler.add_job(
-                self._run,
-                "interval",
-                args=(tick,),
-                id=tick.name,
-                seconds=tick.every.total_seconds(),
-                next_run_time=datetime.now(UTC),
-                coalesce=True,
-                max_instances=1,
-                # The default drops a run that is a second late with a log line nobody reads.
-                misfire_grace_time=None,
-            )
-        self._scheduler.start()
+        """Begin; every tick runs once at once."""
+        self._beats = [asyncio.create_task(self._keep_running(tick), name=tick.name) for tick in self._ticks]
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop the clock, wait for ticks under way, and let the next scheduler begin at once."""
-        # Shut down with ticks under way, APScheduler cancels them, which threads ignore, and logs a traceback for each.
-        self._scheduler.pause()
-        await asyncio.sleep(0)
-        await asyncio.gather(*self._running, return_exceptions=True)
-        self._scheduler.shutdown(wait=False)
+        """Wait for ticks under way, for a while, and let the next scheduler begin at once.
+
+        Those that go on for longer are cancelled: a channel may be silent for minutes.
+        """
+        self._ended.set()
+        _, late = await asyncio.wait(self._beats, timeout=self._stopping.left().total_seconds())
+        for beat in late:
+            log.warning("%s tick: not done in the time for stopping; the next scheduler does it again", beat.get_name())
+            beat.cancel()
+        await asyncio.gather(*self._beats, return_exceptions=True)
         with suppress(StoreUnavailable):
             await asyncio.to_thread(self._leadership.give_back)
 
-    async def _run(self, tick: Tick) -> None:
-        if task := asyncio.current_task():
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
-        await self._guarded(tick)
+    async def _keep_running(self, tick: Tick) -> None:
+        """Run a tick, and again at each multiple of its interval; those that come while it runs are skipped."""
+        every = tick.every.total_seconds()
+        at = time.monotonic()
+        while not self._ended.is_set():
+            await self._guarded(tick)
+            late = time.monotonic() - at
+            self._telemetry.skipped(tick.name, count=int(late // every))
+            at += every * (late // every + 1)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), at - time.monotonic())
 
     async def _guarded(self, tick: Tick) -> None:
         began = time.monotonic()
@@ -110,7 +107,3 @@ class Schedule(AbstractAsyncContextManager["Schedule"]):
         if self._failing.get(tick.name) != reason:
             self._failing[tick.name] = reason
             log.log(level, "%s tick: %s: %s", tick.name, reason, message)
-
-    def _on_skip(self, event: JobEvent) -> None:
-        reason = "overlap" if event.code == EVENT_JOB_MAX_INSTANCES else "missed"
-        self._telemetry.skipped(event.job_id, reason=reason)

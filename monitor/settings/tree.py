@@ -307,6 +307,14 @@ class RetentionSettings(Section):
     """As they were received, by when that was; user ids as the app sent them are only here."""
 
 
+class RuntimeSettings(Section):
+    """The process."""
+
+    stop_within: Duration = Field(default=timedelta(seconds=20), gt=timedelta(0))
+    """How long it may take to end after SIGTERM. Work under way may be finished in most of it, and is given back in the
+    rest. Less than whoever kills the process waits: 30 s in Kubernetes, 10 s in Docker."""
+
+
 class LogSettings(Section):
     """Our own logging."""
 
@@ -336,6 +344,7 @@ class Settings(Section):
     grafana: GrafanaSettings = GrafanaSettings()
     web: WebSettings = WebSettings()
     retention: RetentionSettings = RetentionSettings()
+    runtime: RuntimeSettings = RuntimeSettings()
     log: LogSettings = LogSettings()
 
     @model_validator(mode="after")

@@ -12,10 +12,11 @@ import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from monitor.errors import Permanent, Retryable
 from monitor.model.trends import NEVER, Alert, AlertState, Notification
-from monitor.ports import Channel
+from monitor.ports import Channel, GoOn, to_the_end
 from monitor.retry import LONGEST, backoff
 from monitor.settings.tree import AlertSettings
 from monitor.stores import AlertStore
@@ -35,9 +36,17 @@ _ORDER = (AlertState.FIRING, AlertState.RESOLVED)
 
 
 def tick(
-    store: AlertStore, settings: AlertSettings, *, channels: Sequence[str], horizon: timedelta, now: datetime
+    store: AlertStore,
+    settings: AlertSettings,
+    *,
+    channels: Sequence[str],
+    horizon: timedelta,
+    now: datetime,
+    go_on: GoOn = to_the_end,
 ) -> int:
     """Move alerts on and queue the notifications that people must get; return the number of alerts moved.
+
+    `go_on` is asked before each alert.
 
     A channel that is new hears of what began to fire within the horizon and still does; of an end only who heard of
     the beginning, or is still to hear of it. An alert that recovered while pending is resolved without a notification.
@@ -45,6 +54,8 @@ def tick(
     known = store.firing_messages()
     moved = 0
     for alert in store.alerts(states=_OPEN):
+        if not go_on():
+            break
         if (step := _advance(alert, hold=settings.hold, now=now)) is None:
             continue
         advanced, transitions = step
@@ -99,8 +110,11 @@ async def deliver(
     *,
     digests: Mapping[str, str],
     now: datetime,
+    go_on: GoOn = to_the_end,
 ) -> tuple[Notification, ...]:
     """Send what is due and return the notifications as recorded: sent, to be retried, or given up.
+
+    `go_on` is asked before each message.
 
     Channels do not wait for each other; within a channel an incident's firing message goes before its resolved one.
     `digests` stand for the channels' settings: what failed under others is new, even when it was given up.
@@ -117,11 +131,10 @@ async def deliver(
     for notification in sorted(waiting, key=lambda n: _ORDER.index(n.transition)):
         queues.setdefault(notification.channel, []).append(notification)
     faults: list[Exception] = []
+    drain = partial(_drain, store, settings=settings, alerts=alerts, now=now, go_on=go_on)
     async with asyncio.TaskGroup() as group:
         tasks = [
-            group.create_task(
-                _isolated(_drain(store, channels.get(name), settings, queue=queue, alerts=alerts, now=now), faults)
-            )
+            group.create_task(_isolated(drain(channels.get(name), queue=queue), faults))
             for name, queue in queues.items()
         ]
     if faults:
@@ -149,16 +162,19 @@ async def _isolated(work: Awaitable[list[Notification]], faults: list[Exception]
 async def _drain(
     store: AlertStore,
     channel: Channel | None,
-    settings: AlertSettings,
     *,
+    settings: AlertSettings,
     queue: Sequence[Notification],
     alerts: Mapping[str, Alert],
     now: datetime,
+    go_on: GoOn,
 ) -> list[Notification]:
     """Work off one channel's queue, firing messages first; an incident whose message failed waits with the next one."""
     recorded: list[Notification] = []
     postponed: set[str] = set()
     for notification in queue:
+        if not go_on():
+            break
         if notification.alert_id in postponed:
             continue
         # No pause is longer than `LONGEST`, unless the clock was ahead when it began.

@@ -26,7 +26,7 @@ from monitor.model.spans import PROCESS_DIED, Assembly, StoredFragment, Trace
 from monitor.model.stored import Extent
 from monitor.model.turns import Turn
 from monitor.portions import portions
-from monitor.ports import Decoder
+from monitor.ports import Decoder, GoOn, to_the_end
 from monitor.settings.tree import AssembleSettings
 from monitor.stores import DEATHS, SpanStore, TurnStore, UnderWayStore
 
@@ -53,8 +53,11 @@ def tick(
     decode: Decoder,
     rules: ReadingRules,
     worker: str,
+    go_on: GoOn = to_the_end,
 ) -> int:
     """Assemble the traces that are due and return how many turns were written; `worker` is this run of a process.
+
+    `go_on` is asked after each portion of them.
 
     A trace that cannot be assembled for a fault of ours loses its turns, counts as unread with reason `internal`, and
     is not tried again before something new arrives for it, or a program with other rules comes by; one whose dialect
@@ -79,6 +82,8 @@ def tick(
             assemblies = assembler.set_aside(trace_ids) if is_set_aside else assembler.assemblies(trace_ids)
             store.replace_turns(assemblies, now=now)
             written += sum(len(assembly.turns) for assembly in assemblies)
+            if not go_on():
+                return written
         if len(due) < settings.batch:
             break
     return written

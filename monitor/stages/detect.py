@@ -8,7 +8,8 @@ judge's name and judges otherwise, windows before are not compared with those af
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -17,6 +18,7 @@ from monitor.detection.judge_change import JudgeComparison, judge_comparisons
 from monitor.detection.regressions import Family, detect
 from monitor.model.judgements import SecondOpinionKind
 from monitor.model.trends import Alert, AlertState, Baseline, Regression, Rollup, Series
+from monitor.ports import GoOn, to_the_end
 from monitor.settings.tree import DetectSettings
 from monitor.stores import AlertStore, SecondOpinionStore, SeriesStore
 
@@ -30,9 +32,35 @@ class DetectStore(SeriesStore, AlertStore, SecondOpinionStore, Protocol):
     """Windows in, alerts out; and what is known of changes of the judge."""
 
 
-def tick(store: DetectStore, settings: DetectSettings, *, lateness: timedelta, now: datetime) -> int:
+class Round:
+    """Where to go on: a tick that ended before it had looked at every series begins with the ones it left out."""
+
+    def __init__(self) -> None:
+        self._after: Series | None = None
+
+    def walk(self, every: Iterable[Series], go_on: GoOn) -> Iterator[Series]:
+        """Yield the series, the one behind the last one yielded before first; `go_on` is asked after each."""
+        ordered = sorted(every)
+        first = 0 if self._after is None else bisect_right(ordered, self._after)
+        for series in ordered[first:] + ordered[:first]:
+            yield series
+            self._after = series
+            if not go_on():
+                return
+
+
+def tick(
+    store: DetectStore,
+    settings: DetectSettings,
+    *,
+    lateness: timedelta,
+    now: datetime,
+    go_on: GoOn = to_the_end,
+    of_round: Round | None = None,
+) -> int:
     """Bring alerts in line with the windows closed by `now`; return the number of baselines and alerts written.
 
+    `go_on` is asked after each series, and `of_round` knows where the next tick begins; None for always at the first.
     Doing it again writes nothing. A baseline is pinned when it is first complete, so that late data cannot move it.
     """
     latest_alerts = _latest_by_series(store.alerts())
@@ -44,7 +72,7 @@ def tick(store: DetectStore, settings: DetectSettings, *, lateness: timedelta, n
     written: list[Alert] = []
     pinned = 0
     ongoing = {series for series, alert in latest_alerts.items() if alert.regression.recovered_at is None}
-    for series in sorted({*rows, *ongoing}):
+    for series in (of_round or Round()).walk({*rows, *ongoing}, go_on):
         latest, baseline = latest_alerts.get(series), baselines.get(series)
         of_series = comparisons.get((series.metric, series.rubric_id), ())
         if cut := _comparable_since(of_series, latest):

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from monitor.errors import MonitorError, Paused, Permanent
 from monitor.model.trends import Alert, AlertState, Rollup, Series, Sums
-from monitor.ports import Publisher
+from monitor.ports import GoOn, Publisher, to_the_end
 from monitor.statistics.rates import wilson_rate
 from monitor.stores import AlertStore
 from monitor.telemetry import Gauge
@@ -49,8 +49,10 @@ def quality_gauges(
     return tuple(gauges)
 
 
-async def tick(store: AlertStore, publisher: Publisher) -> int:
+async def tick(store: AlertStore, publisher: Publisher, *, go_on: GoOn = to_the_end) -> int:
     """Provision, then annotate alerts whose present state is not on Grafana yet; return how many were annotated.
+
+    `go_on` is asked before each alert.
 
     A dashboard or an annotation that is refused keeps none of the others back.
 
@@ -67,6 +69,8 @@ async def tick(store: AlertStore, publisher: Publisher) -> int:
     alerts = await asyncio.to_thread(store.alerts, states=(AlertState.FIRING, AlertState.RESOLVED))
     annotated = 0
     for alert in reversed([a for a in alerts if a.to_annotate_since]):
+        if not go_on():
+            break
         try:
             await publisher.annotate(alert)
         except Paused:

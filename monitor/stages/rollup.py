@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from monitor.model.judgements import Rubric
 from monitor.model.stored import Window
+from monitor.ports import GoOn, to_the_end
 from monitor.settings.tree import RollupSettings
 from monitor.stores import SeriesStore
 
@@ -42,8 +43,17 @@ class Pace:
         self._rests[_key(window)] = now + min(_REST * took, self._longest)
 
 
-def tick(store: SeriesStore, settings: RollupSettings, *, rubrics: Sequence[Rubric], pace: Pace | None = None) -> int:
+def tick(
+    store: SeriesStore,
+    settings: RollupSettings,
+    *,
+    rubrics: Sequence[Rubric],
+    pace: Pace | None = None,
+    go_on: GoOn = to_the_end,
+) -> int:
     """Recompute all changed windows that have rested, oldest first, and return the number of rows written.
+
+    `go_on` is asked after each window; those that are left keep their marks.
 
     Doing it again writes nothing. A window that changes meanwhile waits for the next tick, so senders that never pause
     cannot keep this one from returning.
@@ -55,13 +65,13 @@ def tick(store: SeriesStore, settings: RollupSettings, *, rubrics: Sequence[Rubr
         fresh = [window for window in changed if _key(window) not in done]
         if not fresh:
             return written
-        if pace is None:
-            written += store.roll_up(fresh, rubrics=rubrics, length=settings.window)
-        else:
-            for window in filter(pace.due, fresh):
-                began = pace.clock()
-                written += store.roll_up([window], rubrics=rubrics, length=settings.window)
+        for window in fresh if pace is None else filter(pace.due, fresh):
+            began = time.monotonic() if pace is None else pace.clock()
+            written += store.roll_up([window], rubrics=rubrics, length=settings.window)
+            if pace is not None:
                 pace.rolled_up(window, took=pace.clock() - began)
+            if not go_on():
+                return written
         done |= {_key(window) for window in fresh}
 
 

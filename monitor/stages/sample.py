@@ -18,7 +18,7 @@ from monitor.judging.needs import unmet
 from monitor.model.judgements import Job, Reason, Rubric, Sampling, Unscored
 from monitor.model.turns import Turn
 from monitor.portions import portions
-from monitor.ports import Proxy
+from monitor.ports import GoOn, Proxy, to_the_end
 from monitor.settings.tree import SampleSettings
 from monitor.statistics.draw import unit
 from monitor.stores import DEATHS, JobStore, TurnStore, UnderWayStore
@@ -38,8 +38,11 @@ def tick(
     proxy: Proxy | None,
     now: datetime,
     worker: str,
+    go_on: GoOn = to_the_end,
 ) -> int:
     """Decide about every turn that was not decided about, oldest first; return how many.
+
+    `go_on` is asked after each portion of them.
 
     Doing it again does nothing: a recorded decision stays until the turn's content changes. A turn that two processes
     died with is not looked at again: all its metrics are unscored with reason `internal`. `worker` is this run of a
@@ -60,7 +63,9 @@ def tick(
                 if is_set_aside
                 else [decide(turn, rubrics, settings=settings, proxy=proxy, now=now) for turn in chosen]
             )
-        decided.update(turn.turn_id for turn in fresh)
+            decided.update(turn_ids)
+            if not go_on():
+                return len(decided)
 
 
 def decide(

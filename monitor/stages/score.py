@@ -149,14 +149,14 @@ class Scorer:
             worker=worker,
         )
 
-    async def run(self, stop: asyncio.Event, *, grace: timedelta = _GRACE) -> None:
-        """Work until `stop` is set, then finish what was begun within `grace` and give the rest back.
+    async def run(self, stop: asyncio.Event, *, left: Callable[[], timedelta] = lambda: _GRACE) -> None:
+        """Work until `stop` is set, then finish what was begun in the time that is `left` and give the rest back.
 
         Cancelling gives back at once. Returns or raises only when no job is held any more.
         """
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._keep_working(self._compute, stop, grace))
-            group.create_task(self._keep_working(self._ask, stop, grace))
+            group.create_task(self._keep_working(self._compute, stop))
+            group.create_task(self._keep_working(partial(self._ask, left=left), stop))
             if self._second_opinions:
                 group.create_task(self._second_opinions.watch(stop))
 
@@ -169,7 +169,7 @@ class Scorer:
             StoreUnavailable: the database cannot serve us.
         """
         never = asyncio.Event()
-        handled = await self._compute(never, _GRACE) + await self._ask(never, _GRACE)
+        handled = await self._compute(never) + await self._ask(never, left=timedelta)
         await self._retire()
         return handled
 
@@ -201,13 +201,11 @@ class Scorer:
     def _spent(self) -> Spend:
         return self._judge.spent if self._judge else Spend()
 
-    async def _keep_working(
-        self, work: Callable[[asyncio.Event, timedelta], Awaitable[int]], stop: asyncio.Event, grace: timedelta
-    ) -> None:
+    async def _keep_working(self, work: Callable[[asyncio.Event], Awaitable[int]], stop: asyncio.Event) -> None:
         retired_at = time.monotonic()
         while not stop.is_set():
             try:
-                handled = await work(stop, grace)
+                handled = await work(stop)
                 if not handled and time.monotonic() - retired_at > _RETIRE_EVERY.total_seconds():
                     retired_at = time.monotonic()
                     await self._retire()
@@ -220,7 +218,7 @@ class Scorer:
             if not handled:
                 await pause(stop, _IDLE)
 
-    async def _compute(self, stop: asyncio.Event, grace: timedelta) -> int:  # noqa: ARG002 -- a batch is short
+    async def _compute(self, stop: asyncio.Event) -> int:
         """Work off what is computed in code until nothing is due or `stop` is set; return the number of jobs."""
         handled = 0
         claim = partial(self._claims.claim, _BATCH, rubric_ids=self._computed)
@@ -237,7 +235,7 @@ class Scorer:
             done = await self._suspects.alone([job], partial(work, [job]))
             await self._outcomes.finish(self._outcomes.set_aside([job]) if done is None else done)
 
-    async def _ask(self, stop: asyncio.Event, grace: timedelta) -> int:
+    async def _ask(self, stop: asyncio.Event, *, left: Callable[[], timedelta]) -> int:
         """Judge what is due, `concurrency` calls at a time, until nothing is or `stop` is set; return how many.
 
         Ends early when the endpoint rests for long, and with the first fault of the store once all others are done.
@@ -260,7 +258,7 @@ class Scorer:
                 if not self._in_flight and not jobs:
                     break
                 await self._in_flight.some_end()
-            await self._in_flight.all_end(within=grace if stop.is_set() else None)
+            await self._in_flight.all_end(within=left() if stop.is_set() else None)
         finally:
             await self._in_flight.abandon()
         if handled:

@@ -11,8 +11,11 @@ import pytest
 from monitor.errors import StoreUnavailable
 from monitor.runtime.leadership import Leadership
 from monitor.runtime.schedule import Schedule, Tick
+from monitor.runtime.stopping import Stopping
 from monitor.store.sql_store import SqlStore, open_store
 from monitor.telemetry import Telemetry
+
+MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
@@ -58,7 +61,7 @@ async def test_slow_tick_never_overlaps_itself(leadership: Leadership) -> None:
 
     telemetry = Telemetry("test")
     ticks = [Tick(name="slow", every=timedelta(milliseconds=20), run=slow)]
-    async with Schedule(ticks, leadership, telemetry, clock=clock):
+    async with Schedule(ticks, leadership, telemetry, clock=clock, stopping=Stopping(MINUTE)):
         await until(enough)
     assert (most, running) == (1, 0)
     assert b'rag_monitor_tick_skipped_total{reason="overlap",tick="slow"}' in telemetry.render()
@@ -81,7 +84,7 @@ async def test_raising_tick_is_counted_and_runs_again(leadership: Leadership) ->
 
     telemetry = Telemetry("test")
     ticks = [Tick(name="broken", every=timedelta(milliseconds=10), run=broken)]
-    async with Schedule(ticks, leadership, telemetry, clock=clock):
+    async with Schedule(ticks, leadership, telemetry, clock=clock, stopping=Stopping(MINUTE)):
         await until(thrice)
     page = telemetry.render().decode()
     assert 'rag_monitor_tick_failed_total{reason="locked",tick="broken"}' in page
@@ -104,8 +107,20 @@ async def test_without_the_lease_nothing_runs(store: SqlStore, leadership: Leade
     second = Leadership(store, "second", clock=clock)
     assert leadership.lead()
     async with (
-        Schedule([Tick(name="leads", every=timedelta(milliseconds=10), run=leads)], leadership, telemetry, clock=clock),
-        Schedule([Tick(name="never", every=timedelta(milliseconds=10), run=never)], second, telemetry, clock=clock),
+        Schedule(
+            [Tick(name="leads", every=timedelta(milliseconds=10), run=leads)],
+            leadership,
+            telemetry,
+            clock=clock,
+            stopping=Stopping(MINUTE),
+        ),
+        Schedule(
+            [Tick(name="never", every=timedelta(milliseconds=10), run=never)],
+            second,
+            telemetry,
+            clock=clock,
+            stopping=Stopping(MINUTE),
+        ),
     ):
         for _ in range(3):
             await until(begun)
@@ -128,7 +143,7 @@ async def test_leaving_waits_for_the_tick_under_way(leadership: Leadership) -> N
 
     telemetry = Telemetry("test")
     ticks = [Tick(name="tick", every=timedelta(seconds=60), run=tick)]
-    async with Schedule(ticks, leadership, telemetry, clock=clock):
+    async with Schedule(ticks, leadership, telemetry, clock=clock, stopping=Stopping(MINUTE)):
         await until(begun)
     assert finished
     telemetry.close()
@@ -153,7 +168,7 @@ async def test_a_lasting_failure_is_told_once(leadership: Leadership, caplog: py
 
         telemetry = Telemetry("test")
         ticks = [Tick(name="failing", every=timedelta(milliseconds=10), run=failing)]
-        async with Schedule(ticks, leadership, telemetry, clock=clock):
+        async with Schedule(ticks, leadership, telemetry, clock=clock, stopping=Stopping(MINUTE)):
             await until(done)
         page = telemetry.render().decode()
         assert 'rag_monitor_tick_failed_total{reason="locked",tick="failing"} 3.0' in page
@@ -175,8 +190,64 @@ async def test_leaving_lets_the_next_scheduler_begin(store: SqlStore, leadership
         return 0
 
     telemetry, second = Telemetry("test"), Leadership(store, "second", clock=clock)
-    async with Schedule([Tick(name="tick", every=timedelta(seconds=60), run=tick)], leadership, telemetry, clock=clock):
+    async with Schedule(
+        [Tick(name="tick", every=timedelta(seconds=60), run=tick)],
+        leadership,
+        telemetry,
+        clock=clock,
+        stopping=Stopping(MINUTE),
+    ):
         await until(ran)
         assert not second.lead()
     assert second.lead()
+    telemetry.close()
+
+
+async def test_a_tick_that_hangs_is_left_to_the_next_scheduler(
+    store: SqlStore, leadership: Leadership, caplog: pytest.LogCaptureFixture
+) -> None:
+    """When the time for stopping is over it is cancelled, the log says so, and the lease is given back."""
+    begun, cancelled = asyncio.Event(), False
+
+    async def hangs(_: datetime) -> int:
+        nonlocal cancelled
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled = True
+            raise
+        return 0
+
+    stopping = Stopping(timedelta(milliseconds=100))
+    telemetry = Telemetry("test")
+    ticks = [Tick(name="alert", every=MINUTE, run=hangs)]
+    async with Schedule(ticks, leadership, telemetry, clock=clock, stopping=stopping):
+        await until(begun)
+        stopping.begin()
+    assert cancelled
+    assert "alert tick: not done in the time for stopping" in caplog.text
+    assert Leadership(store, "second", clock=clock).lead()
+    telemetry.close()
+
+
+async def test_a_clock_that_is_set_back_keeps_no_tick_waiting(leadership: Leadership) -> None:
+    """Intervals are those of a steady clock; what the ticks are told is the time as it was set."""
+    told: list[datetime] = []
+    thrice = asyncio.Event()
+
+    async def tick(now: datetime) -> int:
+        told.append(now)
+        if len(told) == 3:
+            thrice.set()
+        return 0
+
+    def set_back() -> datetime:
+        return clock() - timedelta(days=len(told))
+
+    telemetry = Telemetry("test")
+    ticks = [Tick(name="tick", every=timedelta(milliseconds=20), run=tick)]
+    async with Schedule(ticks, leadership, telemetry, clock=set_back, stopping=Stopping(MINUTE)):
+        await until(thrice)
+    assert told[0] > told[1] > told[2]
     telemetry.close()

@@ -290,6 +290,16 @@ def test_a_long_lived_series_is_held_against_its_first_weeks_baseline(rig: Rig) 
     assert alert.regression.began_at >= START + 24 * 90 * HOUR
 
 
+def test_a_tick_that_takes_its_time_leaves_no_series_out() -> None:
+    """Each tick begins with the series behind the last one that was looked at, and after a round all were."""
+    of_round, names = detect.Round(), [f"app {number}" for number in range(5)]
+    every = [Series(app=name, environment="", slice="", metric="m", rubric_id="r") for name in names]
+    calls = iter([True, False, True, False, True, False])
+    seen = [[series.app for series in of_round.walk(every, lambda: next(calls))] for _ in range(3)]
+    assert [["app 0", "app 1"], ["app 2", "app 3"], ["app 4", "app 0"]] == seen
+    assert 5 == len(list(of_round.walk(every, lambda: True)))
+
+
 def test_an_empty_store_has_nothing_to_tell(rig: Rig) -> None:
     """No windows, no alerts, no baselines."""
     assert rig.tick(10) == 0

@@ -764,7 +764,7 @@ async def test_stop_beyond_grace(bench: Bench, *, cancelled: bool) -> None:
     stop = asyncio.Event()
     async with bench.judge() as judge:
         scorer = bench.scorer(RELEVANCE, judge=judge)
-        running = asyncio.create_task(scorer.run(stop, grace=timedelta(seconds=0.1)))
+        running = asyncio.create_task(scorer.run(stop, left=lambda: timedelta(seconds=0.1)))
         await asyncio.to_thread(wait_until, lambda: bench.server.asked, "a call", seconds=10)
         if cancelled:
             running.cancel()
