@@ -22,6 +22,7 @@ from collectors._otlp_receiver.descriptors import RESERVED_DESCRIPTORS
 from collectors._otlp_receiver.reception import Reception, rejection_message
 from collectors._otlp_receiver.responses import export_response, status, told
 from collectors._otlp_receiver.stats import ReceiverStats, receiver_stats
+from collectors.otlp_grpc.peers import Peers
 from collectors.otlp_grpc.server import GrpcServer
 from monitor.access.addresses import entrance
 from monitor.access.gate import gate
@@ -84,7 +85,8 @@ class Config(Listener):
     """Bytes of one request when unpacked; more is answered with RESOURCE_EXHAUSTED."""
     max_in_flight: int = Field(default=16 * _MEBIBYTE, gt=0)
     """Bytes of all requests in memory at once, 4 MiB for one that is being read; others wait unread, and while
-    they do, those whose message has not come after 2 s give way. One request may go over it."""
+    they do, those whose message has not come after 2 s give way. One request may go over it.
+    One address holds half of it at the most."""
     body_timeout: Duration = timedelta(seconds=30)
     """How long a request may take to arrive."""
     max_connections: int = Field(default=1024, gt=0)
@@ -106,6 +108,7 @@ class OtlpGrpc:
         self._config = config
         self._reception = Reception(sink, clock, max_body=config.max_body)
         self._admission = Admission(config.max_in_flight, stalled=_STALLED)
+        self._peers = Peers(config.max_in_flight // 2, stalled=_STALLED)
         self._gate = gate(config, "otlp_grpc", clock, application="h2")
         self._server = GrpcServer(
             host=config.host,
@@ -159,8 +162,10 @@ class OtlpGrpc:
     async def _export(self, signal: OtlpSignal | Literal["metrics"], _: object, call: Call) -> bytes:
         try:
             with self._reception.counting():
-                self._gate.access.admit(_authorization(call), self._server.peer(call.peer()))
-                return await self._answer(signal, call)
+                peer = self._server.peer(call.peer())
+                self._gate.access.admit(_authorization(call), peer)
+                with self._peers.gate_of(peer) as peer_gate:
+                    return await self._answer(signal, call, peer_gate)
         except Permanent as error:
             await _abort(call, _CODES.get(error.reason, grpc.StatusCode.INVALID_ARGUMENT), error)
         except TimeoutError:
@@ -170,10 +175,13 @@ class OtlpGrpc:
             await _abort(call, grpc.StatusCode.UNAVAILABLE, error)
         return b""
 
-    async def _answer(self, signal: OtlpSignal | Literal["metrics"], call: Call) -> bytes:
-        async with self._admission.share(within=self._config.body_timeout) as share:
-            await share.hold(min(_TYPICAL, self._config.max_body))
+    async def _answer(self, signal: OtlpSignal | Literal["metrics"], call: Call, peer_gate: Admission) -> bytes:
+        within, typical = self._config.body_timeout, min(_TYPICAL, self._config.max_body)
+        async with peer_gate.share(within=within) as of_peer, self._admission.share(within=within) as share:
+            await of_peer.hold(typical)
+            await share.hold(typical)
             message = await _message(call)
+            await of_peer.hold_whole(len(message))
             await share.hold_whole(len(message))
             if signal == "metrics":
                 self._reception.ignore_metrics()

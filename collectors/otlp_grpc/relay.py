@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import unquote
 
+from collectors.otlp_grpc.header_blocks import HeaderBlocks
 from monitor.access.refusals import peer_name
 
 _PROGRESS = 4 * 1024
 """Bytes that count as progress: who sends a byte now and then makes none."""
+_MOST_FIELDS = 64 * 1024
+"""Bytes on the wire of a call's fields; the server, which counts them unpacked, refuses fewer with an answer."""
 _NEWCOMER_PATIENCE, _PATIENCE = 0.1, 1.0
 """Seconds without progress after which a connection may have to give way, before its first call and afterwards."""
 
@@ -37,9 +40,9 @@ class Relay:
         self._made = 0
 
     def client(
-        self, progressed: Callable[[], None], _refused: Callable[[str, str], None], lost: Callable[[], None]
+        self, progressed: Callable[[], None], refused: Callable[[str, str], None], lost: Callable[[], None]
     ) -> Client:
-        """Return the protocol of one client; what is called when it makes progress, and when it is gone."""
+        """Return the protocol of one client; what is called when it makes progress, is cut off, and is gone."""
         self._made += 1
         name = f"{self._inside}.{self._made}"
 
@@ -47,7 +50,7 @@ class Relay:
             self._clients.pop(name, None)
             lost()
 
-        client = Client(lambda: self._open(name), progressed, forget)
+        client = Client(lambda: self._open(name), progressed, refused, forget)
         self._clients[name] = client
         return client
 
@@ -113,11 +116,19 @@ class Client(asyncio.Protocol):
     Args:
         begin: called when it is connected.
         progressed: called when it did something.
+        refused: called with why (reason, text) when it is cut off for what it sent.
         lost: called when it is gone.
     """
 
-    def __init__(self, begin: Callable[[], None], progressed: Callable[[], None], lost: Callable[[], None]) -> None:
-        self._begin, self._progressed, self._lost = begin, progressed, lost
+    def __init__(
+        self,
+        begin: Callable[[], None],
+        progressed: Callable[[], None],
+        refused: Callable[[str, str], None],
+        lost: Callable[[], None],
+    ) -> None:
+        self._begin, self._progressed, self._refused, self._lost = begin, progressed, refused, lost
+        self._blocks = HeaderBlocks(_MOST_FIELDS)
         self._transport: asyncio.Transport | None = None
         self._inside: asyncio.Transport | None = None
         self._early: list[bytes] = []
@@ -176,7 +187,7 @@ class Client(asyncio.Protocol):
         """Nothing: the server ends what takes too long, and what is idle."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep it; it is read when the server is there, apart from what a loop reads all the same."""
+        """Keep it, and connect to the server. It is not read meanwhile; uvloop, deaf to that now, reads once."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.pause_reading()
         address = transport.get_extra_info("peername")
@@ -185,14 +196,19 @@ class Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass it on."""
+        if not self._blocks.are_short(data):
+            self.give_way()
+            self._refused("head_too_large", f"a call has more than {_MOST_FIELDS} bytes of fields")
+            return
         self._piece += len(data)
         if self._piece >= _PROGRESS:
             self._piece = 0
             self.progress()
-        if self._inside is None:
-            self._early.append(data)
-        else:
+        if self._inside is not None:
             self._inside.write(data)
+        else:
+            self._early.append(data)
+            self.let_read(go_on=False)
 
     def pause_writing(self) -> None:
         """It takes what it is sent slowly; let the server wait."""

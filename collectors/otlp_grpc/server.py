@@ -42,7 +42,7 @@ _LIMITS: Mapping[str, int] = {
     "grpc.max_metadata_size": 16 * _KIBIBYTE,
     "grpc.absolute_max_metadata_size": 32 * _KIBIBYTE,
     # Clients that ask every 10 s whether we live, as many are set up to, are sent away by default (5 minutes).
-    "grpc.http2.min_recv_ping_interval_without_data_ms": _milliseconds(timedelta(seconds=5)),
+    "grpc.http2.min_ping_interval_without_data_ms": _milliseconds(timedelta(seconds=5)),
     "grpc.keepalive_permit_without_calls": 1,
     # A client that is gone without a word is noticed.
     "grpc.keepalive_time_ms": _milliseconds(timedelta(minutes=1)),

@@ -1,0 +1,132 @@
+"""What a client may do to the gRPC receiver, frame by frame, and that others do not feel it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from deadline import wait_until
+from http2_client import (
+    CONTINUATION,
+    GOAWAY,
+    HEADERS,
+    MAX_CONCURRENT_STREAMS,
+    PING,
+    RST_STREAM,
+    SETTINGS,
+    Http2Client,
+    call_fields,
+    fields,
+    frame,
+)
+
+if TYPE_CHECKING:
+    from tests.services.otlp_service import Running, Serve
+
+EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+
+
+@pytest.fixture
+def good(running: Running) -> Iterator[grpc.Channel]:
+    """A sender that behaves."""
+    host, port = running.grpc.address
+    with grpc.insecure_channel(f"{host}:{port}", options=(("grpc.use_local_subchannel_pool", 1),)) as channel:
+        yield channel
+
+
+def export(channel: grpc.Channel, body: bytes) -> bytes:
+    """Return the reply."""
+    reply: bytes = channel.unary_unary(EXPORT)(body, timeout=20)
+    return reply
+
+
+@pytest.mark.long
+def test_pings_of_a_client_that_keeps_alive(running: Running, turn_pb: bytes) -> None:
+    """A client that asks every 10 s whether we live, without a call, is not sent away."""
+    host, port = running.grpc.address
+    options = (
+        ("grpc.keepalive_time_ms", 10_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.use_local_subchannel_pool", 1),
+    )
+    seen: list[grpc.ChannelConnectivity] = []
+    with grpc.insecure_channel(f"{host}:{port}", options=options) as channel:
+        export(channel, turn_pb)
+        channel.subscribe(seen.append)
+        wait_until(lambda: seen, "the state of the channel", seconds=10)
+        with pytest.raises(TimeoutError):
+            wait_until(lambda: seen != [grpc.ChannelConnectivity.READY], "the channel to be sent away", seconds=45)
+        assert b"" == export(channel, turn_pb)
+
+
+def test_flood_of_pings(running: Running, good: grpc.Channel, turn_pb: bytes) -> None:
+    """Who asks all the time is sent away with GOAWAY; others are served."""
+    with Http2Client(running.grpc.address) as client:
+        client.send(frame(PING, 0, 0, b"whatever") * 1000)
+        assert GOAWAY in [one.kind for one in client.frames()]
+    assert b"" == export(good, turn_pb)
+
+
+def test_fields_without_end(running: Running, good: grpc.Channel, turn_pb: bytes) -> None:
+    """Fifty megabytes of header fields, in frames that never end them, are not taken in; others are served."""
+    field = fields([("x-padding", "x" * 16_000)])
+    with Http2Client(running.grpc.address) as client:
+        client.send(frame(HEADERS, 0, 1, fields(call_fields(EXPORT))))
+        sent = 0
+        while sent < 50_000_000 and client.send(frame(CONTINUATION, 0, 1, field)):
+            sent += len(field)
+        assert sent < 50_000_000
+    assert {"head_too_large": 1} == running.grpc.stats().clients_refused
+    assert b"" == export(good, turn_pb)
+
+
+def test_fields_of_a_call(running: Running, turn_pb: bytes) -> None:
+    """A call with more than 32 KiB of fields is refused, one with 10 KiB is not."""
+    host, port = running.grpc.address
+    with grpc.insecure_channel(f"{host}:{port}", options=(("grpc.use_local_subchannel_pool", 1),)) as channel:
+        method = channel.unary_unary(EXPORT)
+        assert b"" == method(turn_pb, timeout=20, metadata=(("x-padding", "x" * 10_000),))
+        with pytest.raises(grpc.RpcError) as caught:
+            method(turn_pb, timeout=20, metadata=(("x-padding", "x" * 40_000),))
+        assert grpc.StatusCode.RESOURCE_EXHAUSTED == caught.value.code()
+
+
+def test_thousand_open_calls(running: Running, good: grpc.Channel, turn_pb: bytes) -> None:
+    """A connection may have 100 calls open; of a thousand the rest is refused, and others are served meanwhile."""
+    with Http2Client(running.grpc.address, source="127.0.0.2") as client:
+        settings = next(one for one in client.frames() if one.kind == SETTINGS)
+        limits = [settings.payload[at : at + 6] for at in range(0, len(settings.payload), 6)]
+        assert 100 == {int.from_bytes(one[:2]): int.from_bytes(one[2:]) for one in limits}[MAX_CONCURRENT_STREAMS]
+        calls = (frame(HEADERS, 4, stream, fields(call_fields(EXPORT))) for stream in range(1, 2001, 2))
+        client.send(b"".join(calls))
+        refused = (one for one in client.frames() if one.kind in {RST_STREAM, GOAWAY})
+        assert next(refused)
+        assert b"" == export(good, turn_pb)
+
+
+def test_connections_of_one_peer(serve: Serve, turn_pb: bytes) -> None:
+    """An address with all its connections idle loses the idlest to its own newcomer, and no other address feels it."""
+    running = serve(grpc={"max_connections_per_peer": 4, "max_connections": 6})
+    host, port = running.grpc.address
+    with ExitStack() as crowd:
+
+        def come() -> Http2Client:
+            return crowd.enter_context(Http2Client((host, port), source="127.0.0.2"))
+
+        def somebody_gave_way() -> bool:
+            come()
+            return running.grpc.stats().clients_refused.get("gave_way", 0) > 0
+
+        first, *_ = (come() for _ in range(4))
+        wait_until(lambda: running.grpc.stats().connections == 4, "four connections", seconds=10)
+        with grpc.insecure_channel(f"{host}:{port}", options=(("grpc.use_local_subchannel_pool", 1),)) as channel:
+            assert b"" == export(channel, turn_pb)
+            wait_until(somebody_gave_way, "the idlest to give way", seconds=10)
+            assert {SETTINGS} >= {one.kind for one in first.frames()}
+            assert b"" == export(channel, turn_pb)
+    assert {"gave_way", "peer_full"} >= set(running.grpc.stats().clients_refused)
+    wait_until(lambda: running.grpc.stats().connections == 0, "all to be gone", seconds=10)
