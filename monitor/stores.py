@@ -42,7 +42,7 @@ class UnderWayStore(Protocol):
         """Return those that other workers began and never finished, and how many died while they read it alone."""
 
     def end(self, kind: UnderWayKind, subjects: Sequence[str]) -> None:
-        """Write that these are no longer being read."""
+        """Write that nobody reads these now; how many processes died while they did counts on."""
 
 
 class SpanStore(Protocol):

@@ -7,7 +7,7 @@ over as well while the judge cannot be reached.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
@@ -19,7 +19,7 @@ from monitor.judging.dialogue import Answer, converse, joined
 from monitor.judging.endpoint.pacing import PacedJudge
 from monitor.model.judgements import Finding, JudgeVersion, Reason, Spend
 from monitor.model.turns import Turn
-from monitor.ports import Metric
+from monitor.ports import Judge, Metric
 
 FALLBACK_JUDGE = "fallback_judge"
 """Flag: the verdict is the fallback's."""
@@ -97,23 +97,27 @@ class Judges:
         """Leave the judges."""
         await self._stack.aclose()
 
-    async def judge(self, metrics: Sequence[Metric], turn: Turn) -> tuple[Answer, ...]:
+    async def judge(
+        self, metrics: Sequence[Metric], turn: Turn, *, around: Callable[[Judge], Judge] = lambda judge: judge
+    ) -> tuple[Answer, ...]:
         """Return for each of the metrics, which are of one `call`, the finding on `turn`, or why no judge gives one.
+
+        Whoever is asked is asked through what `around` makes of it.
 
         Raises:
             Retryable: no judge could answer now; `RateLimited`, `Paused` and `Unusable` are not this turn's fault.
         """
         try:
-            first = await converse(metrics, turn, self._judge)
+            first = await converse(metrics, turn, around(self._judge))
         except Retryable:
             if self._stand_in is None or self._stand_in.resting:
                 raise
-            return await converse(metrics, turn, self._stand_in)
+            return await converse(metrics, turn, around(self._stand_in))
         unsettled = [metric for metric, answer in zip(metrics, first, strict=True) if answer.result in _UNSETTLED]
         if self._fallback is None or not unsettled:
             return first
         try:
-            second = await converse(unsettled, turn, self._fallback)
+            second = await converse(unsettled, turn, around(self._fallback))
         except Retryable:
             # The judge's own outcome stands: a turn must not wait for an endpoint that is only there to help.
             return first

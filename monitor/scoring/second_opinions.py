@@ -20,6 +20,7 @@ from monitor.model.judgements import Finding, Job, JudgeChange, JudgeVersion, Se
 from monitor.model.turns import Turn
 from monitor.ports import Clock, Metric
 from monitor.scoring.outcomes import pause
+from monitor.scoring.suspects import Suspects
 from monitor.settings.tree import SecondOpinionSettings
 from monitor.statistics.draw import unit
 from monitor.stores import JobStore, LeaseStore, SecondOpinionStore
@@ -55,6 +56,7 @@ class SecondOpinions:
         settings: SecondOpinionSettings,
         clock: Clock,
         allowed: Callable[[], bool],
+        suspects: Suspects,
         worker: str,
     ) -> None:
         """Prepare.
@@ -66,6 +68,7 @@ class SecondOpinions:
             settings: how much is asked again.
             clock: tells the time.
             allowed: whether anything may be spent on it now.
+            suspects: where anchors are judged: what ends the process would be chosen again by the next one.
             worker: names this process and run of it.
         """
         self._store = store
@@ -74,6 +77,7 @@ class SecondOpinions:
         self._settings = settings
         self._clock = clock
         self._allowed = allowed
+        self._suspects = suspects
         self._worker = worker
         self._met: set[JudgeVersion] = set()
         self.changes = 0
@@ -92,7 +96,8 @@ class SecondOpinions:
         if not verdicts or not drawn or not self._allowed():
             return
         try:
-            await self._ask_again(verdicts, turn, SecondOpinionKind.REPEAT)
+            metrics = self._metrics_of(verdicts)
+            await self._record(verdicts, await self._judges.judge(metrics, turn), SecondOpinionKind.REPEAT)
         except Exception as error:  # noqa: BLE001 -- the first verdict stands, whatever became of the second
             logger.info("no second opinion: %s", place(error))
 
@@ -167,15 +172,20 @@ class SecondOpinions:
         if turn is None or not current or not self._allowed() or not await self._take_lease():
             return
         try:
-            await self._ask_again(current, turn, SecondOpinionKind.ANCHOR)
+            jobs = [verdict.job for verdict in current]
+            answers = await self._suspects.judged(jobs, self._judges, self._metrics_of(current), turn)
+            await self._record(current, answers or (), SecondOpinionKind.ANCHOR)
         except Exception as error:  # noqa: BLE001 -- the others are judged all the same
             logger.info("an anchor was not judged again: %s", place(error))
 
-    async def _ask_again(self, verdicts: Sequence[Verdict], turn: Turn, kind: SecondOpinionKind) -> None:
-        answers = await self._judges.judge([self._metrics[v.job.rubric_id] for v in verdicts], turn)
+    def _metrics_of(self, verdicts: Sequence[Verdict]) -> list[Metric]:
+        return [self._metrics[verdict.job.rubric_id] for verdict in verdicts]
+
+    async def _record(self, verdicts: Sequence[Verdict], answers: Sequence[Answer], kind: SecondOpinionKind) -> None:
+        """Keep what was answered, one answer a verdict or none at all."""
         opinions = [
             _opinion(verdict, answer, answer.result, kind, self._clock)
-            for verdict, answer in zip(verdicts, answers, strict=True)
+            for verdict, answer in zip(verdicts, answers, strict=bool(answers))
             if isinstance(answer.result, Finding)
         ]
         await asyncio.to_thread(self._store.record_second_opinions, opinions)

@@ -31,7 +31,7 @@ from monitor.scoring.in_flight import CallsInFlight
 from monitor.scoring.inputs import read
 from monitor.scoring.outcomes import Outcomes, pause, unbroken
 from monitor.scoring.second_opinions import SecondOpinions
-from monitor.scoring.suspects import Suspects, prompt, suspected
+from monitor.scoring.suspects import Suspects, suspected
 from monitor.settings.tree import BudgetSettings, ScoreSettings, SecondOpinionSettings
 from monitor.stores import JobStore, LeaseStore, SecondOpinionStore, SpendStore, TurnStore, UnderWayStore
 from monitor.telemetry import Gauge
@@ -146,6 +146,7 @@ class Scorer:
             settings=settings,
             clock=self._clock,
             allowed=self._may_spend,
+            suspects=self._suspects,
             worker=worker,
         )
 
@@ -322,23 +323,25 @@ class Scorer:
                     return
                 metrics = [self._metrics[job.rubric_id] for job in jobs]
                 if any(map(suspected, jobs)):
-                    messages = await self._suspects.alone(jobs, partial(prompt, metrics[0], turn))
-                    if messages is None:
+                    judged = await self._suspects.judged(jobs, judge, metrics, turn)
+                    if judged is None:
                         await unbroken(self._outcomes.finish(self._outcomes.set_aside(jobs)))
                         return
-                answers = await judge.judge(metrics, turn)
+                    answers = judged
+                else:
+                    answers = await judge.judge(metrics, turn)
             self._conversations += 1
             done = [self._outcomes.judged(job, answer) for job, answer in zip(jobs, answers, strict=True)]
         except (RateLimited, Paused, Unusable) as error:
             # Not the jobs' fault, so they are never counted out; those that grow too old end as expired.
             cause = "rate_limited" if isinstance(error, RateLimited) else "judge_in_trouble"
             await self._outcomes.release(jobs, after=error.retry_after or self._settings.backoff, cause=cause)
+        except StoreUnavailable:
+            raise
         except Retryable as error:
             reason = Reason.TIMEOUT if isinstance(error, TimedOut) else Reason.UNAVAILABLE
             failures = [self._outcomes.unscored(job, reason, detail=str(error)) for job in jobs]
             await self._outcomes.retry(failures, after=error.retry_after)
-        except StoreUnavailable:
-            raise
         except Exception as error:  # noqa: BLE001 -- the one around a worker's jobs; it is counted
             await self._outcomes.retry([self._outcomes.fault(job, error) for job in jobs], after=None)
         else:

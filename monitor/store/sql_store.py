@@ -89,7 +89,7 @@ class SqlStore:
     def end(self, kind: UnderWayKind, subjects: Sequence[str]) -> None:
         """As `UnderWayStore.end`."""
         with self._database.writing("noting what has ended") as connection:
-            under_way_rows.end(connection, kind, subjects)
+            under_way_rows.pause(connection, kind, subjects)
 
     def set_aside(self) -> tuple[str, ...]:
         """As `SpanStore.set_aside`."""

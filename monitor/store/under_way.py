@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, case, delete, select
+from sqlalchemy import Connection, and_, case, delete, select, update
 
 from monitor.store.statements import batches, insert
 from monitor.store.tables import under_way
 from monitor.stores import DEATHS, UnderWayKind
+
+_NOBODY = ""
+"""The worker of what is paused."""
 
 
 def begin(connection: Connection, kind: UnderWayKind, subjects: Sequence[str], *, worker: str, alone: bool) -> None:
@@ -16,7 +19,7 @@ def begin(connection: Connection, kind: UnderWayKind, subjects: Sequence[str], *
     if not subjects:
         return
     statement = insert(connection, under_way)
-    another = under_way.c.worker != statement.excluded.worker
+    another = and_(under_way.c.worker != statement.excluded.worker, under_way.c.worker != _NOBODY)
     values = {"deaths": under_way.c.deaths + case((another, 1), else_=0), "worker": statement.excluded.worker}
     # The death of a process that read many says little of each: it makes a suspect and counts no death yet.
     deaths = 0 if alone else -1
@@ -24,15 +27,23 @@ def begin(connection: Connection, kind: UnderWayKind, subjects: Sequence[str], *
     connection.execute(statement.on_conflict_do_update(index_elements=["kind", "subject"], set_=values), rows)
 
 
+def pause(connection: Connection, kind: UnderWayKind, subjects: Sequence[str]) -> None:
+    """Keep nothing of these but how many processes died; see `UnderWayStore.end`."""
+    for part in batches(subjects):
+        these = and_(under_way.c.kind == kind, under_way.c.subject.in_(part))
+        connection.execute(delete(under_way).where(these, under_way.c.deaths <= 0))
+        connection.execute(update(under_way).where(these).values(worker=_NOBODY))
+
+
 def end(connection: Connection, kind: UnderWayKind, subjects: Sequence[str]) -> None:
-    """Delete what is no longer under way."""
+    """Delete what has become something."""
     for part in batches(subjects):
         connection.execute(delete(under_way).where(under_way.c.kind == kind, under_way.c.subject.in_(part)))
 
 
 def deaths(connection: Connection, kind: UnderWayKind, subjects: Sequence[str], *, worker: str) -> Mapping[str, int]:
     """Return during which of these how many processes died; see `UnderWayStore.deaths`."""
-    another = (under_way.c.worker != worker).label("another")
+    another = and_(under_way.c.worker != worker, under_way.c.worker != _NOBODY).label("another")
     counted: dict[str, int] = {}
     for part in batches(subjects):
         columns = select(under_way.c.subject, under_way.c.deaths, another)

@@ -1,6 +1,7 @@
 """A scoring worker as a process of its own, which one of the turns kills.
 
-Arguments: store URL, judge URL, which run of it this is, what it dies of ("code" or "prompt"), and the turn it dies of.
+Arguments: store URL, judge URL, which run of it this is, what it dies of ("code", "prompt" or "reply"), and the
+turn that it dies of.
 """
 
 import asyncio
@@ -30,6 +31,7 @@ class DeadlyMetric:
     """A metric that ends the process at one turn."""
 
     turn_id: str
+    dies_of: str
     max_output_tokens: int
     rubric: Rubric = RUBRIC
     call: str = ""
@@ -37,12 +39,13 @@ class DeadlyMetric:
 
     def messages(self, turn: Turn) -> tuple[ChatMessage, ...]:
         """Ask about nothing in particular."""
-        self._die_of(turn)
+        if self.dies_of == "prompt":
+            self._die_of(turn)
         return (ChatMessage(role="user", content="an integer from 1 to 5 and nothing else"),)
 
-    def read(self, turn: Turn, reply: Reply | None) -> Finding:
+    def read(self, turn: Turn, reply: Reply | None) -> Finding:  # noqa: ARG002 -- as `Metric.read`
         """Return the best score."""
-        if reply is None:
+        if self.dies_of != "prompt":
             self._die_of(turn)
         return Finding(score=5, defect=False)
 
@@ -74,4 +77,4 @@ async def work(store_url: str, judge_url: str, run: int, metric: DeadlyMetric) -
 
 if __name__ == "__main__":
     _, store_url, judge_url, run, kind, turn_id = sys.argv
-    asyncio.run(work(store_url, judge_url, int(run), DeadlyMetric(turn_id, 10 if kind == "prompt" else 0)))
+    asyncio.run(work(store_url, judge_url, int(run), DeadlyMetric(turn_id, kind, 0 if kind == "code" else 10)))

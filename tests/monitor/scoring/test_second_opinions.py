@@ -18,6 +18,7 @@ from monitor.judging.prompt_metric import load_all
 from monitor.model.judgements import Exchange, Finding, Job, JudgeVersion, SecondOpinion, SecondOpinionKind, Verdict
 from monitor.model.spans import Assembly
 from monitor.scoring.second_opinions import SecondOpinions, stratified
+from monitor.scoring.suspects import Suspects
 from monitor.settings.tree import BudgetSettings, SampleSettings, ScoreSettings, SecondOpinionSettings
 from monitor.stages import sample
 from monitor.stages.score import Scorer
@@ -207,6 +208,7 @@ async def test_anchors_of_a_process_that_died(store: SqlStore, server: JudgeServ
                 settings=SecondOpinionSettings(share=0, anchors=20),
                 clock=lambda: NOW + timedelta(minutes=minutes),
                 allowed=lambda: True,
+                suspects=Suspects(store, worker=f"after {minutes}"),
                 worker=f"after {minutes}",
             )
             await second_opinions.look()
@@ -219,6 +221,27 @@ async def test_anchors_of_a_process_that_died(store: SqlStore, server: JudgeServ
     store.give_lease_back("anchors", "after 6")
     assert 0 == await live(minutes=12)
     assert 4 * 20 == len(store.second_opinions(since=NOW, kind=SecondOpinionKind.ANCHOR))
+
+
+async def test_anchors_that_processes_died_of(store: SqlStore, server: JudgeServer) -> None:
+    """An anchor that two processes died of, computing it alone, is not judged again; all others are."""
+    server.answer = lambda _: _graded(4, model="judge-1-old")  # type: ignore[assignment]
+    await _drain(store, server, SecondOpinionSettings(share=0))
+    met = JudgeVersion(judge="openai:judge-1", model="judge-1-old", fingerprint="fp_1")
+    store.meet(met, now=NOW)
+    (verdict,) = (o for o in store.outcomes("turn-3")[:1] if isinstance(o, Verdict))
+    subject = f"turn-3 {verdict.job.rubric_id} {verdict.job.content_hash}"
+    for worker in ("the first", "the second"):
+        store.begin("job", [subject], worker=worker, alone=True)
+    server.answer = lambda _: _graded(3, model="judge-1-new")  # type: ignore[assignment]
+    async with _judges(server) as judges:
+        await judges.judge(METRICS, judged_turn(name="probe"))
+        before = len(server.asked)
+        scorer = _scorer(store, judges, SecondOpinionSettings(share=0, anchors=20))
+        second_opinions = scorer._second_opinions  # noqa: SLF001 -- as above
+        assert second_opinions is not None
+        await second_opinions.look()
+        assert 19 == len(server.asked) - before
 
 
 async def test_watch_ends(store: SqlStore, server: JudgeServer) -> None:

@@ -18,7 +18,7 @@ from monitor.settings.tree import SampleSettings
 from monitor.stages import sample
 from monitor.store.sql_store import SqlStore, open_store
 
-pytestmark = [pytest.mark.long, pytest.mark.parametrize("kind", ["code", "prompt"])]
+pytestmark = [pytest.mark.long, pytest.mark.parametrize("kind", ["code", "prompt", "reply"])]
 
 SCRIPT = Path(__file__).parents[2] / "services" / "deadly_score_process.py"
 TURNS = [f"turn-{number}" for number in range(5)]
