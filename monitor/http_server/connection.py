@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _PROGRESS = 4 * 1024
 """Bytes of a body that count as progress: who sends a byte now and then makes none."""
+_FREE_PIECES, _SMALLEST_PIECE = 1000, 64
+"""Pieces of a body, and bytes that each more must have on average: one of a byte takes as long as one of thousands."""
 _CHUNK_OVERHEAD = 32
 """Bytes around one chunk of a body that are not taken for a part of a head."""
 _MOST_REST = 32 * 1024 * 1024
@@ -25,10 +27,11 @@ _NEWCOMER_PATIENCE, _PATIENCE = 0.1, 1.0
 """Seconds without progress after which a connection may have to give way, before its first reply and afterwards."""
 _CLOSING_SECONDS = 5.0
 
-Refusal = Literal["head_too_large", "not_http", "slow_head", "slow_rest", "slow_reader"]
+Refusal = Literal["head_too_large", "not_http", "small_chunks", "slow_head", "slow_rest", "slow_reader"]
 _ANSWERS: dict[Refusal, tuple[int, str]] = {
     "head_too_large": (431, "the head of a request is longer, or has more fields, than is allowed"),
     "not_http": (400, "what was sent is not HTTP/1.1"),
+    "small_chunks": (400, "a body came in thousands of pieces of a few bytes"),
     "slow_head": (408, "the head of a request did not arrive in time"),
 }
 _TEXTS: dict[Refusal, str] = {
@@ -38,8 +41,12 @@ _TEXTS: dict[Refusal, str] = {
 }
 
 
-class _HeadTooLargeError(Exception):
+class _TooMuchError(Exception):
     """Ends the parsing."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal)
+        self.refusal: Refusal = refusal
 
 
 class Connection(HttpToolsProtocol):
@@ -70,7 +77,7 @@ class Connection(HttpToolsProtocol):
         self._part: Literal["between", "head", "body"] = "between"
         self._around = 0
         """Bytes since the last message that are no body's."""
-        self._head = self._fields = self._rest = self._piece = 0
+        self._head = self._fields = self._rest = self._piece = self._pieces = self._body = 0
         now = self.loop.time()
         self._part_since: float | None = now
         """When a head began that is not here yet; when the reply was sent, in a body that goes on. Else None."""
@@ -124,8 +131,8 @@ class Connection(HttpToolsProtocol):
         try:
             self._feed(data)
         except httptools.HttpParserError as error:
-            too_large = isinstance(error.__context__, _HeadTooLargeError)
-            self._refuse("head_too_large" if too_large else "not_http")
+            cause = error.__context__
+            self._refuse(cause.refusal if isinstance(cause, _TooMuchError) else "not_http")
             return
         if self._around > self._limits.max_head:
             self._refuse("head_too_large")
@@ -146,7 +153,7 @@ class Connection(HttpToolsProtocol):
         """A head begins."""
         super().on_message_begin()
         self._part, self._part_since = "head", self.loop.time()
-        self._head = self._fields = self._rest = 0
+        self._head = self._fields = self._rest = self._pieces = self._body = 0
 
     def on_url(self, url: bytes) -> None:
         """A piece of the request's path."""
@@ -169,6 +176,10 @@ class Connection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
         self._around -= len(body) + _CHUNK_OVERHEAD
+        self._pieces += 1
+        self._body += len(body)
+        if self._pieces > _FREE_PIECES + self._body // _SMALLEST_PIECE:
+            raise _TooMuchError("small_chunks")
         self._piece += len(body)
         if self._piece >= _PROGRESS:
             self._piece = 0
@@ -227,7 +238,7 @@ class Connection(HttpToolsProtocol):
         self._head += size
         self._fields += fields
         if self._head > self._limits.max_head or self._fields > self._limits.max_fields:
-            raise _HeadTooLargeError
+            raise _TooMuchError("head_too_large")
 
     def _progress(self) -> None:
         self.progress_at = self.loop.time()
