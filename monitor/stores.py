@@ -89,7 +89,8 @@ class TurnStore(Protocol):
     def replace_turns(self, assemblies: Sequence[Assembly], *, now: datetime) -> None:
         """Make each trace's turns exactly the given ones, in one transaction.
 
-        Its fragments up to `through` count as assembled from then on.
+        Its fragments up to `through` count as assembled from then on. Traces that wait for one of these, to which they
+        link, are reopened if there is more of it than they have seen.
         A turn with an unchanged content hash keeps its sampling, jobs and outcomes; a changed one loses them and is
         sampled anew; one that is gone is deleted with them. All windows touched are marked for rollup.
         """

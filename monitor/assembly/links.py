@@ -6,7 +6,7 @@ Source: https://opentelemetry.io/docs/concepts/signals/traces/#span-links
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from monitor.assembly.rules import ReadingRules
@@ -29,12 +29,33 @@ def links_of(segment: Segment) -> tuple[Link, ...]:
     return tuple(islice(dict.fromkeys(elsewhere), _FOLLOWED))
 
 
-def linked_turn(turn: Turn, links: Sequence[Link], traces: Mapping[str, Trace], rules: ReadingRules) -> Turn:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkedTrace:
+    """A trace that a turn links to, as far as it has arrived."""
+
+    trace: Trace
+    through: int
+    """The highest position of its fragments; 0 when none has arrived."""
+
+
+def awaited(turn: Turn, links: Sequence[Link], traces: Mapping[str, LinkedTrace]) -> Mapping[str, int]:
+    """Return the traces in which a linked span is missing that might tell more, and how far they arrived."""
+    if NOT_FOLLOWED not in turn.flags:
+        return {}
+    known = {link.trace_id: traces[link.trace_id] for link in links if link.trace_id in traces}
+    return {
+        link.trace_id: known[link.trace_id].through
+        for link in links
+        if link.trace_id in known and not _path(known[link.trace_id].trace, link.span_id)
+    }
+
+
+def linked_turn(turn: Turn, links: Sequence[Link], traces: Mapping[str, LinkedTrace], rules: ReadingRules) -> Turn:
     """Return the turn with the session and user of what it links to, where it has none itself.
 
     `traces` are those of the links that arrived. The linked span tells, else those above it, the nearest first.
     """
-    paths = [_path(traces[link.trace_id], link.span_id) if link.trace_id in traces else () for link in links]
+    paths = [_path(traces[link.trace_id].trace, link.span_id) if link.trace_id in traces else () for link in links]
     spans = [with_standard_keys(span, rules.session_and_user_keys) for path in paths for span in path]
     user = _first(spans, session_and_user.user)
     joined = replace(

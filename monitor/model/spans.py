@@ -163,6 +163,8 @@ class Assembly:
     """Which version of the program read it, and with which dialects and settings."""
     failed: bool = False
     """A fault ended the reading: other rules may do better."""
+    awaited: Mapping[str, int] = field(default_factory=dict)
+    """Traces to which turns link without a span that has arrived, each with the highest fragment position that had."""
 
 
 class Role(StrEnum):

@@ -1,7 +1,7 @@
 """Settled traces become turns, through dialects; a trace is assembled anew whenever something arrives for it.
 
 Turns depend on what was delivered, never on order, grouping or repetition of deliveries, nor on which traces happen
-to be assembled together; but a span link is followed to what had arrived by then.
+to be assembled together. A span link is followed to what had arrived by then, and again when more of that arrives.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Protocol
 
 from monitor.assembly.duplicates import duplicates
 from monitor.assembly.join import join
-from monitor.assembly.links import linked_turn
+from monitor.assembly.links import LinkedTrace, awaited, linked_turn
 from monitor.assembly.rules import ReadingRules
 from monitor.assembly.trace_turns import TraceTurns, read_trace
 from monitor.errors import PluginFailed
@@ -39,6 +39,8 @@ _AHEAD = timedelta(minutes=1)
 _LONGEST = timedelta(seconds=60)
 """How long before a lone model call the turn that it belongs to may have begun."""
 _SLACK = timedelta(milliseconds=10)
+_MOST_AWAITED = 16
+"""Traces that one trace waits for."""
 
 
 class TraceStore(UnderWayStore, SpanStore, TurnStore, Protocol):
@@ -164,18 +166,23 @@ class _Assembler:
             assembly=Assembly(trace_id=trace_id, through=through, turns=(), unread=lost, rules=rules, failed=True)
         )
 
-    def _linked(self, batch: Sequence[TraceTurns]) -> Mapping[str, Trace]:
-        """The traces that turns of the batch link to, as far as they arrived and can be read."""
+    def _linked(self, batch: Sequence[TraceTurns]) -> Mapping[str, LinkedTrace]:
+        """The traces that turns of the batch link to, as far as they arrived; none that must not be read."""
         ids = {link.trace_id: None for trace in batch for links in trace.links.values() for link in links}
-        traces: dict[str, Trace] = {}
+        traces: dict[str, LinkedTrace] = {}
         suspect = self._store.deaths("trace", tuple(ids), worker=self._worker)
         readable = tuple(trace_id for trace_id in ids if trace_id not in suspect)
-        for trace_id, stored in self._store.fragments(readable).items() if readable else ():
+        fragments = self._store.fragments(readable) if readable else {}
+        for trace_id in readable:
+            stored = fragments.get(trace_id, ())
+            trace = Trace(trace_id=trace_id, spans=())
             try:
                 parts = _within(stored, self._most_bytes)
-                traces[trace_id] = join(trace_id, [self._decode(part.fragment) for part in parts])
+                trace = join(trace_id, [self._decode(part.fragment) for part in parts])
             except Exception:  # noqa: BLE001 -- it is counted and logged where the trace itself is read
                 log.debug("trace %s, to which others link, cannot be read", trace_id)
+            through = max((part.position for part in stored), default=0)
+            traces[trace_id] = LinkedTrace(trace=trace, through=through)
         return traces
 
     def _neighbours(self, batch: Sequence[TraceTurns]) -> Iterator[str]:
@@ -236,7 +243,7 @@ def _encloses(outer: Turn | Extent, inner: Turn | Extent) -> bool:
     return outer.started_at - _SLACK <= inner.started_at and inner.ended_at <= outer.ended_at + _SLACK
 
 
-def _with_links(trace: TraceTurns, linked: Mapping[str, Trace], rules: ReadingRules) -> Assembly:
+def _with_links(trace: TraceTurns, linked: Mapping[str, LinkedTrace], rules: ReadingRules) -> Assembly:
     """What became of a trace, its turns with the session and user of what they link to."""
     if not trace.links:
         return trace.assembly
@@ -244,7 +251,10 @@ def _with_links(trace: TraceTurns, linked: Mapping[str, Trace], rules: ReadingRu
         linked_turn(turn, trace.links[turn.turn_id], linked, rules) if turn.turn_id in trace.links else turn
         for turn in trace.assembly.turns
     )
-    return replace(trace.assembly, turns=turns)
+    waiting: dict[str, int] = {}
+    for turn in turns:
+        waiting |= awaited(turn, trace.links.get(turn.turn_id, ()), linked)
+    return replace(trace.assembly, turns=turns, awaited=dict(islice(waiting.items(), _MOST_AWAITED)))
 
 
 def _without_turns(trace: TraceTurns) -> Assembly:

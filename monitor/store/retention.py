@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import Connection, delete, exists, func, select, tuple_, update
 
 from monitor.model.stored import OldestText
-from monitor.store import erased_traces
+from monitor.store import awaited_links, erased_traces
 from monitor.store.statements import batches
 from monitor.store.tables import exchanges, spans, traces, turn_texts, turns, unassembled
 
@@ -40,7 +40,9 @@ def prune_fragments(connection: Connection, *, before: datetime, limit: int) -> 
     old = [row for row in connection.execute(first.limit(limit)) if row.received_at < before]
     for some in batches([row.position for row in old]):
         connection.execute(delete(spans).where(spans.c.position.in_(some)))
-    for part in batches(sorted({row.trace_id for row in old})):
+    touched = sorted({row.trace_id for row in old})
+    awaited_links.prune(connection, touched)
+    for part in batches(touched):
         connection.execute(update(traces).where(traces.c.trace_id.in_(part)).values(pruned=True))
         left = exists().where(spans.c.trace_id == traces.c.trace_id)
         connection.execute(delete(traces).where(traces.c.trace_id.in_(part), traces.c.turns == 0, ~left))

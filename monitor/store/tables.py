@@ -24,7 +24,7 @@ from sqlalchemy import (
 from monitor.store.columns import CleanText, Count, Duration, Instant, Label, Number, Position
 from monitor.store.naming import index_some, metadata
 
-REVISION = "0015"
+REVISION = "0016"
 """The schema that this version of the program reads and writes."""
 
 spans = Table(

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from monitor.model.spans import PROCESS_DIED, Assembly
 from monitor.model.stored import Assembled, Extent
 from monitor.model.turns import Turn
-from monitor.store import changed_windows, erased_traces, pseudonyms, under_way
+from monitor.store import awaited_links, changed_windows, erased_traces, pseudonyms, under_way
 from monitor.store.columns import json_text, label
 from monitor.store.database import Database
 from monitor.store.statements import batches, insert
@@ -67,6 +67,7 @@ def replace(connection: Connection, assemblies: Sequence[Assembly], *, now: date
     _delete(connection, gone=gone, changed=changed)
     _write(connection, tuple(written.values()))
     _note_assembled(connection, current, now=now)
+    awaited_links.replace(connection, current, now=now)
     before = [known[i][1] for i in known if i not in unchangeable]
     moments = [(k.app, k.environment, k.started_at) for k in before]
     moments += [(label(t.app), label(t.environment), t.started_at) for t in written.values()]

@@ -331,6 +331,52 @@ def test_a_link_to_what_never_came(feed: Feed, make: Make) -> None:
     ]
 
 
+def test_a_link_to_what_comes_later(feed: Feed, make: Make) -> None:
+    """Once the trace that a turn links to is read, the turn is read again, and has its session and user."""
+    request, sends, call = _linked(make)
+    feed.deliver(call)
+    feed.tick()
+    assert [(None, True)] == [(turn.session_id, "link_not_followed" in turn.flags) for turn in feed.turns()]
+    feed.deliver(request, at=LATER)
+    feed.tick(LATER + timedelta(minutes=5))
+    feed.tick(LATER + timedelta(minutes=10))
+    assert [(None, True)] == [(turn.session_id, "link_not_followed" in turn.flags) for turn in feed.turns()]
+    feed.deliver(sends, at=LATER + timedelta(minutes=11))
+    feed.tick(LATER + timedelta(minutes=15))
+    feed.tick(LATER + timedelta(minutes=20))
+    assert [("s1", "hu1", False)] == [
+        (turn.session_id, turn.user_id, "link_not_followed" in turn.flags) for turn in feed.turns()
+    ]
+
+
+def test_links_to_each_other(feed: Feed, make: Make) -> None:
+    """Two traces that link to what is missing in the other do not have each other read without end."""
+    one, other = make.call(1, [("user", "Why?")], "So."), make.call(2, [("user", "When?")], "Now.", at=100)
+    one = replace(one, links=(Link(trace_id="b" * 32, span_id="9" * 16),))
+    other = replace(other, trace_id="b" * 32, links=(Link(trace_id=one.trace_id, span_id="9" * 16),))
+    feed.deliver(one)
+    feed.tick()
+    feed.deliver(other, at=LATER)
+    at = LATER
+    for _ in range(4):
+        at += timedelta(minutes=5)
+        feed.tick(at)
+    assert () == feed.store.due(quiet_since=at + timedelta(days=1), open_since=at, limit=9)
+    assert [True, True] == ["link_not_followed" in turn.flags for turn in feed.turns()]
+
+
+def test_a_link_to_a_trace_that_is_not_kept(feed: Feed, make: Make) -> None:
+    """A trace whose spans were pruned waits for nothing."""
+    request, sends, call = _linked(make)
+    feed.deliver(call)
+    feed.tick()
+    feed.store.kept_text.prune(text_before=NOW, fragments_before=LATER, limit=100)
+    feed.deliver(request, sends, at=LATER)
+    for minutes in (5, 10):
+        feed.tick(LATER + timedelta(minutes=minutes))
+    assert [(None, True)] == [(turn.session_id, "link_not_followed" in turn.flags) for turn in feed.turns()]
+
+
 def test_a_link_of_a_turn_that_says_all(feed: Feed, make: Make) -> None:
     """Its own session and user count, and that the other trace is missing is no trouble."""
     *_, call = _linked(make)
