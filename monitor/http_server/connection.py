@@ -23,8 +23,8 @@ _CHUNK_OVERHEAD = 32
 """Bytes around one chunk of a body that are not taken for a part of a head."""
 _MOST_REST = 32 * 1024 * 1024
 """Bytes of a body that are let pass after the reply, for clients that read none before they have sent all."""
-_NEWCOMER_PATIENCE, _PATIENCE = 0.1, 1.0
-"""Seconds without progress after which a connection may have to give way, before its first reply and afterwards."""
+_PATIENCE = 1.0
+"""Seconds without progress after which a connection may have to give way; before its first request it may at once."""
 _CLOSING_SECONDS = 5.0
 
 Refusal = Literal["head_too_large", "not_http", "small_chunks", "slow_head", "slow_rest", "slow_reader"]
@@ -91,8 +91,7 @@ class Connection(HttpToolsProtocol):
         cycle = self._latest
         # What we do not read, or do not answer yet, is our own slowness.
         at_work = cycle is not None and not cycle.response_complete and (self.flow.read_paused or not cycle.more_body)
-        patience = _NEWCOMER_PATIENCE if cycle is None else _PATIENCE
-        return not at_work and now - self.progress_at >= patience
+        return not at_work and (cycle is None or now - self.progress_at >= _PATIENCE)
 
     def give_way(self) -> None:
         """Close, for somebody else."""

@@ -61,14 +61,13 @@ class _Client:
     """For the log."""
     connection: Guest = field(init=False)
     opening: asyncio.Task[None] | None = None
-    """Its TLS handshake, while that is going on."""
+    """Connects the socket with its protocol: over TLS, the handshake; else one turn of the loop."""
 
     def leave(self) -> None:
         """Close it, for somebody else."""
         if self.opening is not None:
             self.opening.cancel()
-        else:
-            self.connection.give_way()
+        self.connection.give_way()
 
 
 class Door:
@@ -127,8 +126,9 @@ class Door:
                 loop.remove_reader(listener.fileno())
             looking.cancel()
             openings = [client.opening for client in self._clients() if client.opening is not None]
-            for opening in openings:
-                opening.cancel()
+            if self._certificates is not None:
+                for opening in openings:
+                    opening.cancel()
             await asyncio.gather(looking, *openings, return_exceptions=True)
 
     def _accept(self, listener: socket.socket) -> None:
@@ -193,7 +193,9 @@ class Door:
     def _made_room(self, client: _Client, peer: str, reason: str, text: str) -> bool:
         now = asyncio.get_running_loop().time()
         for other in self._peers.get(peer, ()):
-            if other.connection.may_give_way(now):
+            # Before the loop's next turn nobody can have read what it sent.
+            is_new = other.opening is not None and self._certificates is None
+            if not is_new and other.connection.may_give_way(now):
                 self._refusals.refused("gave_way", other.name, f"did nothing for longest, and {text}")
                 self._left(other)
                 other.leave()
@@ -217,6 +219,7 @@ class Door:
             )
         except (OSError, asyncio.CancelledError) as error:  # of which ssl.SSLError and TimeoutError are some
             self._left(client)
+            client.connection.give_way()
             accepted.close()
             if isinstance(error, asyncio.CancelledError):
                 raise

@@ -7,7 +7,7 @@ import os
 import resource
 import socket
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -117,6 +117,18 @@ async def test_half_a_handshake(tmp_path: Path) -> None:
         await crowd(stack, server, 2)
         await until(lambda: server.connections == 0, "both to be sent away")
         assert {"tls_handshake": 2} == refusals.counts()
+
+
+async def test_flood_of_silent_clients(caplog: pytest.LogCaptureFixture) -> None:
+    """However fast they come, each gets in for an older one, and none keeps the server from its end."""
+    async with serving(Limits(max_connections_per_peer=50)) as (server, refusals, _):
+        with ExitStack() as stack:
+            # All of them are there before the server has its turn.
+            for _ in range(250):
+                stack.enter_context(socket.create_connection(server.address, timeout=10))
+            await until(lambda: sum(refusals.counts().values()) == 200, "the last one to be in")
+            assert {"gave_way": 200} == refusals.counts()
+    assert "graceful shutdown exceeded" not in caplog.text
 
 
 @contextmanager
