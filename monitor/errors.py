@@ -21,15 +21,40 @@ foreign exceptions at their own edge; messages hold neither user text nor secret
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
 from typing import ClassVar, Self
 
+_ADDRESS = re.compile(r"\b([a-z][a-z0-9+.-]{0,30}://)(\S+)", re.IGNORECASE)
+_NAMED_PASSWORD = re.compile(
+    r"(\b\w{0,30}(?:password|passwd|pwd)\s*=\s*)(?:'[^']*'|\"[^\"]*\"|[^\s&,;'\"]+)", re.IGNORECASE
+)
+_PLACEHOLDER = "user:password"
+
+
+def without_credentials(text: str) -> str:
+    """Return a text with `***` for user and password of addresses in it, and for what `password=` and its like name.
+
+    >>> without_credentials("asking postgresql://me:p@ss/w:rd@db/monitor?sslpassword=x refused")
+    'asking postgresql://***@db/monitor?sslpassword=*** refused'
+    """
+    return _NAMED_PASSWORD.sub(r"\1***", _ADDRESS.sub(_masked, text))
+
+
+def _masked(found: re.Match[str]) -> str:
+    # Up to the last `@`: a password that is not encoded has `@`, `:` or `/` in it.
+    credentials, at, rest = found[2].rpartition("@")
+    return f"{found[1]}***@{rest}" if at and credentials != _PLACEHOLDER else found[0]
+
 
 class MonitorError(Exception):
-    """The root: everything below is expected and handled by its branch."""
+    """The root: everything below is expected and handled by its branch. Messages hold no credentials of addresses."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(without_credentials(message))
 
 
 class ConfigError(MonitorError):
@@ -42,7 +67,7 @@ class ConfigError(MonitorError):
     def __init__(self, problem: str, *, where: str = "") -> None:
         """Keep the problem; `where` is its place: a key path, a file and line, an option; "" leaves it to callers."""
         super().__init__(problem)
-        self.problems: Sequence[tuple[str, str]] = ((where, problem),)
+        self.problems: Sequence[tuple[str, str]] = ((where, without_credentials(problem)),)
         """Each with its place first."""
 
     def __str__(self) -> str:
@@ -52,7 +77,7 @@ class ConfigError(MonitorError):
     def several(cls, problems: Sequence[tuple[str, str]]) -> Self:
         """Return one error for all of these problems, each with its place first."""
         error = cls("")
-        error.problems = tuple(problems)
+        error.problems = tuple((where, without_credentials(problem)) for where, problem in problems)
         return error
 
     def at(self, where: str) -> Self:

@@ -39,21 +39,65 @@ _POSTGRESQL_REASONS = {
     "57014": "locked",  # statement timeout
     "58": "unreachable",  # I/O error
     "25006": "read_only",
+    "42501": "read_only",  # this role may not
     "25P03": "unreachable",  # idle in transaction for too long
     "40": "locked",  # serialization failure, deadlock
     "55P03": "locked",
 }
 
-_NO_DATABASE = re.compile(r'database "[^"]*+" does not exist')
-_REFUSED_LOGIN = (
-    "authentication failed",
-    "no password supplied",
-    "no pg_hba.conf entry",
-    "is not permitted to log in",
-    "permission denied for database",
-    "pg_hba.conf rejects",
+_CREATE = "there is no such database; create it, with ENCODING 'UTF8', or correct store.url"
+_FEWER = "all its connections are taken; lower store.max_connections, or put a pooler before it (docs/postgresql.md)"
+_LOGIN = "the login is refused; correct user and password in store.url, or pg_hba.conf on the server"
+_ADVICE = (
+    (
+        re.compile(r'database "[^"]*+" does not exist|no such database'),
+        _CREATE,
+    ),
+    (
+        re.compile(r"certificate verify failed|certificate verification failed"),
+        "its certificate is not of an authority in sslrootcert (of store.url's query), or has expired",
+    ),
+    (
+        re.compile(r"does not match host name"),
+        "its certificate is for another host than store.url names",
+    ),
+    (
+        re.compile(r'root certificate file "[^"]*+" does not exist|could not read root certificate'),
+        "the authorities in sslrootcert cannot be read",
+    ),
+    (
+        re.compile(r"does not support ssl|ssl (?:connection is|off)|no encryption"),
+        "server and address do not agree on TLS; correct sslmode in store.url's query, or pg_hba.conf on the server",
+    ),
+    (
+        re.compile(r"too many (?:clients|connections)|connection slots are reserved|no more connections allowed"),
+        _FEWER,
+    ),
+    (
+        re.compile(r"unsupported startup parameter"),
+        "the pooler takes no `options` in store.url's query; set them for the role (ALTER ROLE ... SET)",
+    ),
+    (
+        re.compile(
+            r"authentication failed|no password supplied|no pg_hba\.conf entry|is not permitted to log in|"
+            r'permission denied for database|pg_hba\.conf rejects|no such user|role "[^"]*+" does not exist'
+        ),
+        _LOGIN,
+    ),
+    (
+        re.compile(r"failed to resolve host|could not translate host name"),
+        "no such host is known; is the host in store.url right, and does its name server answer?",
+    ),
+    (
+        re.compile(r"timeout expired"),
+        "nothing answers there in time; is a firewall between, or the host down?",
+    ),
 )
+"""What stands in libpq's and PgBouncer's words, in lower case, and what to do about it; the first that fits counts."""
 
+_ADVICE_OF_CODES = {"3D": _CREATE, "28": _LOGIN, "53300": _FEWER}
+
+_NO_RIGHT = "42501"
 _RETRY_AFTER = {"locked": 1, "unreachable": 2, "read_only": 10, "storage_full": 10, "other": 5}
 
 
@@ -71,6 +115,8 @@ def unavailable(error: Exception, doing: str, *, file: Path | None = None) -> St
     message = f"{doing}: {reason} ({type(original).__name__}{f', {code}' if code else ''})"
     if reason == "unreachable" and not isinstance(original, sqlite3.Error):
         message = f"{message}: {_what_to_do(original, code)}"
+    if code == _NO_RIGHT:
+        message = f"{message}: this role may not; migrate as the owner, and grant what docs/postgresql.md says"
     if reason == "other" and isinstance(error, DBAPIError) and error.statement:
         message = f"{message} in: {' '.join(error.statement.split())[:300]}"
     return StoreUnavailable(message, reason=reason, retry_after=timedelta(seconds=_RETRY_AFTER[reason]))
@@ -82,10 +128,10 @@ def _what_to_do(original: BaseException | None, code: str) -> str:
     Of a connection that it refuses only words reach us. They name user and database, are searched and not passed on.
     """
     words = str(original).lower()
-    if code.startswith("3D") or _NO_DATABASE.search(words):
-        return "there is no such database; create it, with ENCODING 'UTF8', or correct store.url"
-    if code.startswith("28") or any(refused in words for refused in _REFUSED_LOGIN):
-        return "the login is refused; correct user and password in store.url, or pg_hba.conf on the server"
+    if advice := next((advice for pattern, advice in _ADVICE if pattern.search(words)), None):
+        return advice
+    if advice := _ADVICE_OF_CODES.get(code) or _ADVICE_OF_CODES.get(code[:2]):
+        return advice
     if code or "fatal" in words:
         return "the server refuses the connection; its log says why"
     return "nobody answers there; is the server up, and are host and port in store.url those that it listens on?"

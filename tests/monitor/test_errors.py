@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from monitor.errors import ConfigError
+from monitor import errors
+from monitor.errors import ConfigError, MonitorError, without_credentials
 
 _ROOT = Path(__file__).parents[2]
 
@@ -32,6 +33,39 @@ def test_errors_cross_processes() -> None:
     """A copy that was pickled says the same."""
     error = ConfigError.several([("a", "missing"), ("b", "too long")]).at("file")
     assert str(error) == str(pickle.loads(pickle.dumps(error)))  # noqa: S301 -- our own bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("asking postgresql://me:hunter2@db/d: refused", "asking postgresql://***@db/d: refused"),
+        ("'https://hun@t/e:r2@gate.example/v1'", "'https://***@gate.example/v1'"),
+        ("host=db password='hun ter2' user=me", "host=db password=*** user=me"),
+        ("https://db/?sslpassword=hunter2&x=1", "https://db/?sslpassword=***&x=1"),
+        ("PGPASSWORD = hunter2", "PGPASSWORD = ***"),
+        ("allowed: postgresql://user:password@host/database", "allowed: postgresql://user:password@host/database"),
+        (
+            "give it as store.password; https://host/a and me@example.org",
+            "give it as store.password; https://host/a and me@example.org",
+        ),
+    ],
+)
+def test_credentials_are_hidden(text: str, shown: str) -> None:
+    """User and password of an address, and what is named a password, are in no message; all else is."""
+    assert shown == without_credentials(text)
+    assert f"store: {shown}" == str(ConfigError(text, where="store"))
+    assert f"store: {shown}" == str(ConfigError.several([("store", text)]))
+
+
+def test_every_error_hides_credentials() -> None:
+    """Each kind of error of ours hides them, in its message and in what is kept of it."""
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, MonitorError)]
+    address = "postgresql://me:hunter2@db/d"
+    for kind in kinds:
+        more = {"reason": "other"} if issubclass(kind, errors.Permanent) else {}
+        error = kind("channel", "x", address) if kind is errors.PluginFailed else kind(address, **more)
+        assert "hunter2" not in f"{error} {error!r} {error.args}"
+        assert "***@db" in str(error)
 
 
 def _messages(tree: ast.AST) -> Iterator[str]:

@@ -25,6 +25,7 @@ from monitor.store.driver_errors import unavailable
         (psycopg.OperationalError("connection refused"), "unreachable"),
         (errors.ConnectionTimeout(), "unreachable"),
         (errors.ReadOnlySqlTransaction(), "read_only"),
+        (errors.InsufficientPrivilege(), "read_only"),
         (errors.LockNotAvailable(), "locked"),
         (errors.QueryCanceled(), "locked"),
         (errors.DeadlockDetected(), "locked"),
