@@ -132,7 +132,7 @@ class Database:
         """Write these tables, on SQLite the whole file, anew, without what was deleted; writers wait meanwhile.
 
         Raises:
-            StoreUnavailable: the database cannot be reached, or has no room for the rows a second time.
+            StoreUnavailable: the database cannot be reached, has no room for the rows a second time, or is being read.
         """
         doing = "rewriting tables"
         if self._log is None:
@@ -145,7 +145,10 @@ class Database:
             connection.exec_driver_sql("PRAGMA temp_store = FILE")
             connection.exec_driver_sql("VACUUM")
             connection.exec_driver_sql("PRAGMA temp_store = MEMORY")
-            self._log.empty(cast("sqlite3.Connection", connection.connection.driver_connection))
+            if not self._log.empty(cast("sqlite3.Connection", connection.connection.driver_connection)):
+                raise StoreUnavailable(
+                    f"{doing}: {self.place}: a reader keeps the log from being written into the file", reason="locked"
+                )
 
     def close(self) -> None:
         """Close the pool's connections."""

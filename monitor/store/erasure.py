@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, selec
 
 from monitor.model.judgements import Reason, Unscored
 from monitor.model.stored import Erased
-from monitor.store import changed_windows, erased_traces, under_way
+from monitor.store import awaited_links, changed_windows, erased_traces, under_way
 from monitor.store import jobs as job_rows
 from monitor.store.outcome_rows import job_from
 from monitor.store.spans import BARRIER
@@ -37,6 +37,8 @@ def erase(connection: Connection, trace_ids: Sequence[str], *, now: datetime, le
         select(*columns).where(turns.c.trace_id.in_(ids)).order_by(turns.c.turn_id).with_for_update()
     ).all()
     turn_ids = [row.turn_id for row in found]
+    # All at once and in order, before jobs that end mark some of them.
+    changed_windows.mark(connection, [(row.app, row.environment, row.started_at) for row in found], length=length)
     texts = _delete(connection, turn_ids, turn_texts.c.turn_id)
     said = _delete(connection, turn_ids, exchanges.c.turn_id)
     unasked = _end_jobs(connection, turn_ids, now=now, length=length)
@@ -45,13 +47,13 @@ def erase(connection: Connection, trace_ids: Sequence[str], *, now: datetime, le
         decided = func.coalesce(turns.c.decided_at, bindparam("now", now, type_=turns.c.decided_at.type))
         connection.execute(update(turns).where(turns.c.turn_id.in_(part)).values(**nameless, decided_at=decided))
         connection.execute(update(outcomes).where(outcomes.c.turn_id.in_(part)).values(content_hash=""))
+    awaited_links.prune(connection, ids)
     under_way.end(connection, "trace", ids)
     under_way.end(connection, "turn", turn_ids)
     _delete(connection, ids, unassembled.c.trace_id)
     fragments = _delete(connection, ids, spans.c.trace_id)
     connection.execute(update(traces).where(traces.c.trace_id.in_(ids)).values(pruned=True))
     connection.execute(delete(traces).where(traces.c.trace_id.in_(ids), traces.c.turns == 0))
-    changed_windows.mark(connection, [(row.app, row.environment, row.started_at) for row in found], length=length)
     return Erased(traces=len(ids), fragments=fragments, turns=texts, exchanges=said, jobs=unasked)
 
 

@@ -15,15 +15,16 @@ from monitor.store.tables import exchanges, spans, traces, turn_texts, turns, un
 def prune_text(connection: Connection, *, before: datetime, limit: int) -> int:
     """Delete the text of up to `limit` turns started before, and as many exchanges about such turns.
 
-    A turn that nobody decided about by then never will be: without its text it cannot be judged.
+    A turn that nobody decided about by then never will be: without its text it cannot be judged. Here and below, rows
+    that others lock first are written first, so that nobody who erases and this wait for each other.
     """
     erased_traces.forget(connection, before=before)
     old = select(turn_texts.c.turn_id).where(turn_texts.c.started_at < before).order_by(turn_texts.c.started_at)
     texts = connection.execute(old.limit(limit)).scalars().all()
     for part in batches(texts):
-        connection.execute(delete(turn_texts).where(turn_texts.c.turn_id.in_(part)))
         undecided = turns.c.turn_id.in_(part), turns.c.decided_at.is_(None)
         connection.execute(update(turns).where(*undecided).values(decided_at=before))
+        connection.execute(delete(turn_texts).where(turn_texts.c.turn_id.in_(part)))
     judged = select(*exchanges.primary_key).where(exchanges.c.started_at < before).order_by(exchanges.c.started_at)
     said = connection.execute(delete(exchanges).where(tuple_(*exchanges.primary_key).in_(judged.limit(limit))))
     return len(texts) + said.rowcount
@@ -38,12 +39,13 @@ def prune_fragments(connection: Connection, *, before: datetime, limit: int) -> 
     waiting = exists().where(unassembled.c.position == spans.c.position)
     first = select(spans.c.position, spans.c.trace_id, spans.c.received_at).where(~waiting).order_by(spans.c.position)
     old = [row for row in connection.execute(first.limit(limit)) if row.received_at < before]
-    for some in batches([row.position for row in old]):
-        connection.execute(delete(spans).where(spans.c.position.in_(some)))
     touched = sorted({row.trace_id for row in old})
-    awaited_links.prune(connection, touched)
     for part in batches(touched):
         connection.execute(update(traces).where(traces.c.trace_id.in_(part)).values(pruned=True))
+    for some in batches([row.position for row in old]):
+        connection.execute(delete(spans).where(spans.c.position.in_(some)))
+    awaited_links.prune(connection, touched)
+    for part in batches(touched):
         left = exists().where(spans.c.trace_id == traces.c.trace_id)
         connection.execute(delete(traces).where(traces.c.trace_id.in_(part), traces.c.turns == 0, ~left))
     return len(old)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -9,7 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
+import pytest
+from sqlalchemy import make_url
 
+from monitor.errors import StoreUnavailable
 from monitor.store.sql_store import open_store
 
 if TYPE_CHECKING:
@@ -90,3 +95,36 @@ def test_erased_text_leaves_the_files_of_postgresql(postgres_url: str, make: Mak
         server.execute("SELECT pg_reload_conf()")
         assert [] == files_with_canary(Path(folder))
         assert kept == store.turn(kept.turn_id)
+
+
+def test_file_that_is_being_read_is_not_called_rewritten(tmp_path: Path, make: Make) -> None:
+    """While somebody reads the old file, rewriting it fails and says why; when they are done it works."""
+    path = tmp_path / "store.db"
+    with closing(open_store(f"sqlite:///{path}", patience=timedelta(seconds=1))) as store:
+        fill(store, make, 3, started_at=make.now)
+        store.kept_text.erase([turn.trace_id for turn in store.turns()])
+        with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM turns").fetchone()
+            with pytest.raises(StoreUnavailable, match="a reader keeps the log"):
+                store.kept_text.rewrite()
+        assert store.kept_text.rewrite()
+        assert [] == files_with_canary(tmp_path)
+
+
+def test_tables_of_another_role_are_left_to_it(postgres_url: str, make: Make) -> None:
+    """A role that may write the tables and does not own them erases, and cannot write them anew."""
+    with (
+        closing(open_store(postgres_url)) as owner,
+        psycopg.connect(postgres_url.replace("+psycopg", ""), autocommit=True) as server,
+    ):
+        fill(owner, make, 1, started_at=make.now)
+        role = f"clerk_{secrets.token_hex(4)}"
+        server.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'clerk'")
+        server.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}")
+        url = make_url(postgres_url).set(username=role, password="clerk").render_as_string(hide_password=False)
+        with closing(open_store(url, migrate=False)) as store:
+            assert 1 == store.kept_text.erase([turn.trace_id for turn in store.turns()]).turns
+            assert not store.kept_text.rewrite()
+        server.execute(f"DROP OWNED BY {role}")
+        server.execute(f"DROP ROLE {role}")

@@ -51,6 +51,8 @@ HASHES = {
 
 RANDOM_IDS = {
     "alerts.alert_id",
+    "awaited_links.linked_trace_id",
+    "awaited_links.trace_id",
     "exchanges.turn_id",
     "jobs.turn_id",
     "keys.value",
