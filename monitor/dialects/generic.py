@@ -84,6 +84,7 @@ _SENTENCE = 2
 """Words of the shortest text that a weak name is believed."""
 _SHORTEST_CONTEXT = 40
 _ERROR = 2
+_INPUT, _OUTPUT = "input.value", "output.value"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +181,28 @@ def _contents_of(span: Span) -> _Contents:
     if rows:
         values["documents"] = rows
     _collect(span.attributes, values)
-    return _Contents() if not values else _contents_from(values, failed=_failed(span))
+    contents = _Contents() if not values else _contents_from(values, failed=_failed(span))
+    if contents.question and contents.sure:
+        return contents
+    return _with_exchange(contents, span)
+
+
+def _with_exchange(contents: _Contents, span: Span) -> _Contents:
+    """What the root of a trace says in OpenInference's two keys is an exchange, also without a kind of span."""
+    if span.parent_id is not None or not {_INPUT, _OUTPUT} <= span.attributes.keys():
+        return contents
+    ask, answer = (chain_input(unwrap(span.attributes[_INPUT])), chain_output(unwrap(span.attributes[_OUTPUT])))
+    if not ask.query or not (answer.response or answer.shapeless):
+        return contents
+    return replace(
+        contents,
+        question=ask.query,
+        history=ask.history,
+        answer=answer.response,
+        shapeless=answer.shapeless,
+        documents=contents.documents if contents.documents is not None else answer.documents,
+        sure=True,
+    )
 
 
 def _contents_from(values: Attributes, *, failed: bool) -> _Contents:

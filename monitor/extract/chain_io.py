@@ -90,6 +90,9 @@ def chain_input(value: AttributeValue) -> ChainInput:
         return _input_in_printed(value) if reprs.prints_plain(value) else ChainInput(query=_clean(value))
     if is_sequence(value):
         return _input_in_messages(messages_of(value)) or ChainInput()
+    if isinstance(value, int | float):
+        # What somebody typed into a menu, which an instrumentation took for a number.
+        return ChainInput(query=dump(value))
     if not is_mapping(value):
         return ChainInput()
     history = _history(value)

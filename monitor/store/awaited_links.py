@@ -73,3 +73,10 @@ def prune(connection: Connection, trace_ids: Sequence[str]) -> None:
     """Forget what these traces waited for: not all of their spans are kept any more."""
     for part in batches(trace_ids):
         connection.execute(delete(awaited_links).where(awaited_links.c.trace_id.in_(part)))
+
+
+def erase(connection: Connection, trace_ids: Sequence[str]) -> None:
+    """Forget these traces on either side of a link."""
+    prune(connection, trace_ids)
+    for part in batches(trace_ids):
+        connection.execute(delete(awaited_links).where(awaited_links.c.linked_trace_id.in_(part)))

@@ -49,6 +49,7 @@ def erase(connection: Connection, trace_ids: Sequence[str], *, now: datetime, le
         connection.execute(update(outcomes).where(outcomes.c.turn_id.in_(part)).values(content_hash=""))
     awaited_links.prune(connection, ids)
     under_way.end(connection, "trace", ids)
+    awaited_links.erase(connection, ids)
     under_way.end(connection, "turn", turn_ids)
     _delete(connection, ids, unassembled.c.trace_id)
     fragments = _delete(connection, ids, spans.c.trace_id)

@@ -94,6 +94,24 @@ def test_delivered_again(store: Store, make: Make) -> None:
     assert 1 == store.append([sent])
 
 
+def test_links_of_an_erased_trace(store: Store, make: Make) -> None:
+    """Nobody waits for an erased trace any more, nor does it wait for another."""
+    turn, other = make.turn(), make.turn()
+    make.assembled(store, turn, other)
+    at = {
+        trace_id: stored[-1].position for trace_id, stored in store.fragments([turn.trace_id, other.trace_id]).items()
+    }
+    waiting = [
+        Assembly(trace_id=one.trace_id, through=at[one.trace_id], turns=(one,), awaited={two.trace_id: 10**9})
+        for one, two in ((turn, other), (other, turn))
+    ]
+    store.replace_turns(waiting, now=make.now)
+    store.kept_text.erase([turn.trace_id])
+    later = replace(waiting[1], through=10**9 + 1, awaited={})
+    store.replace_turns([later], now=make.now)
+    assert () == store.due(quiet_since=make.now + DAY, open_since=make.now, limit=9)
+
+
 def test_what_others_still_hold(store: Store, make: Make, judged: tuple[Turn, Turn, Job]) -> None:
     """A reader that had the spans, and a judge that had the turn, come too late: nothing of what they bring is kept."""
     first, second, waiting = judged

@@ -228,3 +228,30 @@ def test_an_answer_that_is_no_text(make: Make, turns: Turns) -> None:
     assert [("How many?", "42"), ("Why?", None)] == [
         (turn.query, turn.response) for span in spans for turn in turns([span])
     ]
+
+
+@pytest.mark.parametrize(
+    ("exchange", "expected"),
+    [
+        ({"input.value": "How long is it?", "output.value": "Two years."}, ("How long is it?", "Two years.")),
+        ({"input.value": "Why?", "output.value": "So."}, ("Why?", "So.")),
+        ({"input.value": 5, "output.value": "Menu five."}, ("5", "Menu five.")),
+        ({"input.value": 2.5, "output.value": 7}, ("2.5", "7")),
+        ({"input.value": True, "output.value": False}, ("true", "false")),
+        ({"input.value": ("Why?",), "output.value": "So."}, ("Why?", "So.")),
+    ],
+)
+@pytest.mark.parametrize("kind", [None, "CHAIN"])
+def test_an_exchange_on_one_root_span(
+    make: Make, turns: Turns, kind: str | None, exchange: Attributes, expected: tuple[str, str]
+) -> None:
+    """A root with `input.value` and `output.value`, of whatever scalar type, is a turn, also without a kind of span."""
+    (turn,) = turns([make.span(1, exchange | ({"openinference.span.kind": kind} if kind else {}))])
+    assert expected == (turn.query, turn.response)
+    assert (kind is None) == ("generic" in turn.flags)
+
+
+def test_a_step_without_a_kind(make: Make, turns: Turns) -> None:
+    """A function below another span that was handed something and returned something is no turn."""
+    exchange = {"input.value": "tokenize this", "output.value": "tokenize, this"}
+    assert () == turns([make.span(1, {"http.route": "/chat"}), make.span(2, exchange, parent=1)])
