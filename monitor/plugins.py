@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
@@ -24,6 +25,7 @@ from monitor.settings.tree import PluginSection, plugin_config
 
 _OURS = "rag-monitor"
 _PACKAGES = {"collectors": "collectors", "channels": "monitor.channels", "dialects": "monitor.dialects"}
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _IN_FOLDERS = {"collectors": "collector"}
 """Groups whose kinds are folders, and the module in each that is the kind's; a file beside them is none."""
 
@@ -36,6 +38,22 @@ def kinds(group: str) -> tuple[str, ...]:
 def scorers() -> tuple[str, ...]:
     """Return the names of scorers that other distributions bring, sorted."""
     return tuple(sorted({entry.name for entry in _entries("metrics")}))
+
+
+def clashes() -> tuple[str, ...]:
+    """Return what is wrong with the names that other distributions bring, whether the settings ask for them or not.
+
+    One that ships with the monitor, one that two distributions bring, and one that cannot be a kind.
+    """
+    problems: list[str] = []
+    for group in (*_PACKAGES, "metrics"):
+        for kind in sorted({entry.name for entry in _entries(group)}):
+            ours = frozenset() if group == "metrics" else _shipped(group)
+            try:
+                _only(group, kind, f"rag_monitor.{group}", ours=ours)
+            except ConfigError as error:
+                problems.append(str(error))
+    return tuple(problems)
 
 
 def is_foreign(group: str, kind: str) -> bool:
@@ -161,6 +179,12 @@ def _only(group: str, kind: str, where: str, *, ours: frozenset[str]) -> EntryPo
     if len(owners) > 1:
         mend = "rename the entry point" if kind in ours else "keep one of them"
         raise ConfigError(f"{word} {kind!r} is brought by {' and by '.join(owners)}; {mend}", where=where)
+    if entries and not _NAME.fullmatch(kind):
+        raise ConfigError(
+            f"{word} {kind!r} of {owners[0]}: the entry point's name must be lower case letters, digits and _, "
+            "a letter first; rename it",
+            where=where,
+        )
     return entries[0] if entries else None
 
 

@@ -99,6 +99,8 @@ def _names() -> Checked:
     if foreign:
         message = f"{', '.join(foreign)} also ships a package named monitor or collectors; install us apart from it"
         return Checked(part="installation", ok=False, message=message)
+    if clashes := plugins.clashes():
+        return Checked(part="installation", ok=False, message="; ".join(clashes))
     return Checked(part="installation", ok=True, message="no other distribution shadows our packages")
 
 

@@ -42,6 +42,7 @@ def turn_line(turn: Turn, outcomes: Sequence[Outcome] = ()) -> str:
             "query": turn.query,
             "history": [{"role": m.role, "content": m.content} for m in turn.history],
             "retrieval_queries": list(turn.retrieval_queries),
+            "dialect": turn.dialect,
             "citations": None
             if turn.citations is None
             else [

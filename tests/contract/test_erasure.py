@@ -7,13 +7,16 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import func, select
 
 from monitor.model.judgements import Job, Reason, Unscored, Verdict
 from monitor.model.spans import Assembly
 from monitor.model.stored import Erased
 from monitor.model.turns import Turn
+from monitor.store.awaited_links import awaited_links
 
 if TYPE_CHECKING:
+    from monitor.store.sql_store import SqlStore
     from monitor.stores import Store
     from tests.contract.conftest import Make
 
@@ -94,22 +97,29 @@ def test_delivered_again(store: Store, make: Make) -> None:
     assert 1 == store.append([sent])
 
 
-def test_links_of_an_erased_trace(store: Store, make: Make) -> None:
-    """Nobody waits for an erased trace any more, nor does it wait for another."""
+def test_links_of_an_erased_trace(store: SqlStore, make: Make) -> None:
+    """Nobody waits for an erased trace any more, nor does it wait for another: its id is nowhere."""
     turn, other = make.turn(), make.turn()
     make.assembled(store, turn, other)
-    at = {
-        trace_id: stored[-1].position for trace_id, stored in store.fragments([turn.trace_id, other.trace_id]).items()
-    }
+    fragments = store.fragments([turn.trace_id, other.trace_id])
     waiting = [
-        Assembly(trace_id=one.trace_id, through=at[one.trace_id], turns=(one,), awaited={two.trace_id: 10**9})
+        Assembly(
+            trace_id=one.trace_id,
+            through=fragments[one.trace_id][-1].position,
+            turns=(one,),
+            awaited={two.trace_id: 10**9},
+        )
         for one, two in ((turn, other), (other, turn))
     ]
     store.replace_turns(waiting, now=make.now)
+
+    def rows() -> int:
+        with store._database.reading("counting") as connection:  # noqa: SLF001 -- nothing tells of them
+            return connection.execute(select(func.count()).select_from(awaited_links)).scalar_one()
+
+    assert 2 == rows()
     store.kept_text.erase([turn.trace_id])
-    later = replace(waiting[1], through=10**9 + 1, awaited={})
-    store.replace_turns([later], now=make.now)
-    assert () == store.due(quiet_since=make.now + DAY, open_since=make.now, limit=9)
+    assert 0 == rows()
 
 
 def test_what_others_still_hold(store: Store, make: Make, judged: tuple[Turn, Turn, Job]) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 STORE = "sqlite:///shop.db"
 TURN = (
     "turn_id", "trace_id", "span_id", "session_id", "user_id", "app", "environment", "release", "query", "history",
-    "retrieval_queries", "citations", "response", "ground_truth", "relevant_ids", "model", "tokens", "error",
+    "retrieval_queries", "dialect", "citations", "response", "ground_truth", "relevant_ids", "model", "tokens", "error",
     "streaming", "started_at", "ended_at", "facets", "flags", "outcomes",
 )  # fmt: skip
 CITATION = ("id", "title", "content", "score", "score_kind", "source", "rank", "used")

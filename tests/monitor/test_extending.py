@@ -7,7 +7,7 @@ import importlib
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self, cast
@@ -21,7 +21,7 @@ from monitor import plugins
 from monitor.errors import Permanent, Retryable
 from monitor.judging import prompt_metric
 from monitor.judging.coded.registry import coded
-from monitor.model.spans import Fragment
+from monitor.model.spans import Fragment, Role, Step
 from monitor.ports import Channel, Collector, Dialect, TurnScorer
 
 ROOT = Path(__file__).parents[2]
@@ -186,3 +186,12 @@ def test_adding_a_thing_is_adding_a_file() -> None:
     places = [place for row in rows for place in re.findall(r"`([\w/<>.]+)`", row) if "/" in place]
     assert len(places) > len(rows)
     assert [] == [place for place in places if not list(ROOT.glob(re.sub(r"<\w+>", "*", place)))]
+
+
+def test_fields_of_a_step() -> None:
+    """The page names every field of a step and every role, and none that there is not."""
+    table = PAGE.partition("| field of `Step` | what it holds |")[2].partition("\n\n")[0]
+    rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| ")]
+    assert {field.name for field in fields(Step)} == {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    roles = next(line for line in PAGE.splitlines() if line.startswith("| `role(span) -> Role` |"))
+    assert {role.name for role in Role} == set(re.findall(r"`([A-Z]+)`", roles))

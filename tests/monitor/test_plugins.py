@@ -254,6 +254,28 @@ def test_two_distributions_of_one_kind(install: Install) -> None:
         build_channel()
 
 
+def test_clashes_are_told_unasked(install: Install) -> None:
+    """A name that cannot be used is told before anybody's settings ask for it."""
+    assert () == plugins.clashes()
+    install(CHANNEL, {"channels": "acme = acme_rag", "dialects": "openinference = acme_rag"})
+    install(CHANNEL, {"channels": "acme = acme_too", "metrics": "Acme-Tone = acme_too"}, distribution="acme-too")
+    clashing = sorted(plugins.clashes())
+    assert 3 == len(clashing)
+    assert clashing[0].startswith("rag_monitor.channels: channel 'acme' is brought by acme-")
+    assert clashing[1].startswith(
+        "rag_monitor.dialects: dialect 'openinference' is brought by rag-monitor and by acme-rag"
+    )
+    assert clashing[2].startswith("rag_monitor.metrics: metric 'Acme-Tone' of acme-too: the entry point's name must be")
+
+
+@pytest.mark.parametrize("kind", ["Acme", "acme-rag", "acme.rag", "9acme", "_acme", "a" * 64])
+def test_name_that_is_no_kind(install: Install, kind: str) -> None:
+    """Names follow one rule, whatever they are of."""
+    install(DIALECT, {"dialects": f"{kind} = acme_rag"})
+    with pytest.raises(ConfigError, match="must be lower case letters, digits and _, a letter first; rename it"):
+        plugins.dialect(kind, "here")
+
+
 @pytest.mark.parametrize(
     ("group", "kind", "source"),
     [("dialects", "openinference", DIALECT), ("channels", "webhook", CHANNEL), ("collectors", "otlp_http", COLLECTOR)],
