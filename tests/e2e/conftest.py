@@ -181,7 +181,7 @@ def start(rag_monitor: Command, guard: Guard) -> Iterator[Start]:
         monitor = Monitor(process, path, guard, seen)
         started.append(monitor)
         wait_until(
-            lambda: "health and metrics: http://" in monitor.text() or process.poll() is not None,
+            lambda: "health and metrics: http" in monitor.text() or process.poll() is not None,
             "the monitor to start",
             seconds=_START_SECONDS,
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
@@ -241,3 +243,18 @@ async def test_address_in_use(running: Running) -> None:
     again = otlp_grpc.build(otlp_grpc.Config(port=running.grpc.address[1]), running.intake, lambda: datetime.now(UTC))
     with pytest.raises(ConfigError, match="otlp_grpc: cannot listen on "):
         await again.__aenter__()
+
+
+async def test_long_path_of_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, running: Running, turn_pb: bytes
+) -> None:
+    """Where the folder of temporary files has a path too long for a socket, another one is taken, and left empty."""
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    async with otlp_grpc.build(otlp_grpc.Config(port=0), running.intake, lambda: datetime.now(UTC)) as collector:
+        host, port = collector.address
+        async with grpc.aio.insecure_channel(f"{host}:{port}") as channel:
+            reply = await channel.unary_unary(f"/opentelemetry.proto.collector.{METRICS}/Export")(turn_pb, timeout=20)
+        assert b"" == reply
+    assert [] == list(folder.iterdir())
