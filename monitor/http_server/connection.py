@@ -56,7 +56,7 @@ class Connection(HttpToolsProtocol):
         config: uvicorn's.
         state: uvicorn's, shared by the connections of a server.
         limits: what it may hold.
-        progressed: called when it is not idle: a request was answered, or a good piece of a body came.
+        progressed: called when a request was answered.
         refused: called with why, and a text for the log, when it is ended because of what the client did.
         lost: called when it is gone.
     """
@@ -182,7 +182,7 @@ class Connection(HttpToolsProtocol):
         self._piece += len(body)
         if self._piece >= _PROGRESS:
             self._piece = 0
-            self._progress()
+            self.progress_at = self.loop.time()
         if self.cycle.response_complete:
             self._rest += len(body)
             if self._rest > _MOST_REST and not self.transport.is_closing():
@@ -198,7 +198,8 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """A request is answered."""
-        self._progress()
+        self.progress_at = self.loop.time()
+        self._progressed()
         if self._part == "body":
             self._part_since = self.loop.time()
         super().on_response_complete()
@@ -238,10 +239,6 @@ class Connection(HttpToolsProtocol):
         self._fields += fields
         if self._head > self._limits.max_head or self._fields > self._limits.max_fields:
             raise _TooMuchError("head_too_large")
-
-    def _progress(self) -> None:
-        self.progress_at = self.loop.time()
-        self._progressed()
 
     def _refuse(self, refusal: Refusal) -> None:
         """Answer where no other answer is due on this connection, and close."""

@@ -70,6 +70,24 @@ class _Client:
         self.connection.give_way()
 
 
+@dataclass(slots=True)
+class _Peer:
+    """The clients of one peer."""
+
+    newcomers: OrderedDict[_Client, None] = field(default_factory=OrderedDict)
+    """Nothing of them was answered yet; oldest first."""
+    regulars: OrderedDict[_Client, None] = field(default_factory=OrderedDict)
+    """In the order of their last progress. Senders keep their connections, so that one may be idle for long."""
+
+    def __len__(self) -> int:
+        return len(self.newcomers) + len(self.regulars)
+
+    def __iter__(self) -> Iterator[_Client]:
+        """Yield them in the order in which they give way."""
+        yield from self.newcomers
+        yield from self.regulars
+
+
 class Door:
     """The accepting half of a server.
 
@@ -94,8 +112,7 @@ class Door:
     ) -> None:
         self._limits, self._make, self._refusals = limits, make, refusals
         self._where, self._certificates, self._come_back = where, certificates, come_back
-        self._peers: dict[str, OrderedDict[_Client, None]] = {}
-        """The clients of each peer, in the order of their last progress."""
+        self._peers: dict[str, _Peer] = {}
         self._open = 0
         self._warned = False
         self._paused: list[asyncio.TimerHandle] = []
@@ -167,7 +184,7 @@ class Door:
             lambda reason, text: self._refusals.refused(reason, client.name, text),
             lambda: self._left(client),
         )
-        self._peers.setdefault(client.peer, OrderedDict())[client] = None
+        self._peers.setdefault(client.peer, _Peer()).newcomers[client] = None
         self._open += 1
         self._warn()
         client.opening = asyncio.create_task(self._serve(client, accepted), name=f"opening {self._where}")
@@ -232,17 +249,22 @@ class Door:
         return (client for clients in self._peers.values() for client in clients)
 
     def _progressed(self, client: _Client) -> None:
-        clients = self._peers.get(client.peer)
-        if clients is not None and client in clients:
-            clients.move_to_end(client)
+        peer = self._peers.get(client.peer)
+        if peer is not None and client in peer.newcomers:
+            del peer.newcomers[client]
+            peer.regulars[client] = None
+        elif peer is not None and client in peer.regulars:
+            peer.regulars.move_to_end(client)
 
     def _left(self, client: _Client) -> None:
-        clients = self._peers.get(client.peer)
-        if clients is not None and client in clients:
-            del clients[client]
-            self._open -= 1
-            if not clients:
-                del self._peers[client.peer]
+        peer = self._peers.get(client.peer)
+        if peer is None or not (client in peer.newcomers or client in peer.regulars):
+            return
+        peer.newcomers.pop(client, None)
+        peer.regulars.pop(client, None)
+        self._open -= 1
+        if not len(peer):
+            del self._peers[client.peer]
 
     def _warn(self) -> None:
         most = self._limits.max_connections

@@ -63,6 +63,21 @@ async def test_idle_clients_of_a_peer_give_way() -> None:
         assert refusals.counts()["gave_way"] == 4
 
 
+async def test_regulars_stay() -> None:
+    """A client that was served keeps its connection through any number of silent ones, however long it is idle."""
+    limits = Limits(max_connections_per_peer=20, head_timeout=timedelta(seconds=1.5))
+    async with serving(limits) as (server, refusals, _), AsyncExitStack() as stack:
+        regular = await stack.enter_async_context(client_of(server))
+        assert await served(regular)
+        early = await stack.enter_async_context(client_of(server))
+        assert b"" == await asyncio.wait_for(early.rest(), 20)
+        for _ in range(60):
+            last = await stack.enter_async_context(client_of(server))
+        assert await served(last)
+        assert refusals.counts()["gave_way"] > 0
+        assert await served(regular)
+
+
 async def test_others_come_in_beside_a_crowd() -> None:
     """A peer that fills the listener makes room for another one, who keeps its place."""
     limits = Limits(max_connections=6, max_connections_per_peer=6)
