@@ -12,6 +12,7 @@ pytest_plugins = (
     "sqlite_store",
     "otlp_service",
     "postgres_service",
+    "clock_service",
     "pgbouncer_service",
     "shared_folder",
     "webhook_receiver",

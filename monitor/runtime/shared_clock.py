@@ -82,4 +82,5 @@ class SharedClock:
 
 
 def _words(jump: timedelta) -> str:
-    return f"{abs(jump)} {'back' if jump < timedelta(0) else 'ahead'}"
+    minutes = round(abs(jump) / timedelta(minutes=1))
+    return f"{timedelta(minutes=minutes)} {'back' if jump < timedelta(0) else 'ahead'}"

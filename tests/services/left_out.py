@@ -8,7 +8,14 @@ import pytest
 _TESTS = Path(__file__).parents[1]
 _LONG_FOLDERS = ("e2e", "examples", "scenarios")
 """Each of their tests starts processes."""
-_KINDS = {"kafka": "Kafka", "postgres": "PostgreSQL", "pgbouncer": "PgBouncer", "wheel": "the wheel", "long": "long"}
+_KINDS = {
+    "kafka": "Kafka",
+    "postgres": "PostgreSQL",
+    "pgbouncer": "PgBouncer",
+    "faketime": "libfaketime",
+    "wheel": "the wheel",
+    "long": "long",
+}
 """Marker -> what the last line says of tests that carry it; the first that fits counts."""
 _counts = pytest.StashKey[Counter[str]]()
 

@@ -19,6 +19,7 @@ _MARKER_OF_FIXTURE = {
     "kafka_broker": "kafka",
     "postgres_server": "postgres",
     "pgbouncer": "pgbouncer",
+    "wall_clock": "faketime",
     "shared": "shared",
 }
 _MARKERS_OF_DATABASE = {"postgresql": ("postgres",), "pooled": ("postgres", "pgbouncer")}
