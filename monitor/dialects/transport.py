@@ -32,11 +32,12 @@ _KEYS = (
     "network.protocol.name",
     "db.system",
     "db.system.name",
+    "asgi.event.type",
 )
 
 
 def claims(span: Span) -> bool:
-    """Return whether the span carries HTTP, RPC, messaging or database attributes."""
+    """Return whether the span carries HTTP, RPC, messaging or database attributes, or an event of a request."""
     return any(key in span.attributes for key in _KEYS)
 
 

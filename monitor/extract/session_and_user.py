@@ -38,6 +38,7 @@ _USER_METADATA = ("user_id", "user")
 _UUID7 = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 """RFC 9562 section 5.7: the first 48 bits are Unix time in milliseconds."""
 _TOGETHER_MS = 50
+_RESPONSE_ID = "resp_"
 _SETTINGS = ("kwargs", "metadata", "config", "configurable")
 _LONGEST = 200
 
@@ -81,9 +82,12 @@ def with_standard_keys(span: Span, keys: SessionAndUserKeys) -> Span:
     return replace(span, attributes={**attributes, **ids}) if ids else span
 
 
-def is_only_whose(attributes: Attributes) -> bool:
-    """Return whether nothing but ids of conversation and person is recorded, by keys that are shared; or nothing."""
-    return attributes.keys() <= _SHARED_KEYS
+def is_only_whose(attributes: Attributes, *besides: str) -> bool:
+    """Return whether nothing but ids of conversation and person is recorded, by keys that are shared; or nothing.
+
+    `besides` are beginnings of keys that an SDK writes on every span.
+    """
+    return all(key in _SHARED_KEYS or key.startswith(besides) for key in attributes)
 
 
 def session(attributes: Attributes, *own: str) -> str | None:
@@ -138,7 +142,13 @@ def _first(attributes: Attributes, keys: tuple[str, ...]) -> str | None:
 
 
 def _is_minted(attributes: Attributes, conversation: str) -> bool:
-    """Whether a conversation id was made up with the id of the call: Pydantic AI does so when the app names none."""
+    """Whether a conversation id was made up for a turn.
+
+    With the id of the call: Pydantic AI does so when the app names none. Agent Framework writes the id of the response
+    that a call goes on from, as OpenAI's API names those.
+    """
+    if conversation.startswith(_RESPONSE_ID):
+        return True
     call = attributes.get(_AGENT_CALL)
     if not isinstance(call, str):
         return False

@@ -98,6 +98,12 @@ def test_a_span_of_ones_own_for_the_session(examine: Examine) -> None:
     assert ({"": 1, "openinference": 2}, 1, {}, ()) == (one.spans, one.turns, one.unread, one.complaints)
 
 
+def test_the_events_of_a_web_request(examine: Examine) -> None:
+    """FastAPI's spans for what is sent and received belong to the request, also those without a status."""
+    (one,) = examine([{"http.route": "/answer"}, WHOLE, FOUND, {"asgi.event.type": "http.response.body"}]).apps
+    assert ({"transport": 2, "openinference": 2}, {}) == (one.spans, one.unread)
+
+
 @pytest.mark.parametrize("app", ["unknown_service", "unknown_service:node", "unknown_service:java"])
 def test_a_name_that_an_sdk_made_up(examine: Examine, app: str) -> None:
     """What SDKs write in place of a service name, with or without the program's, is no name."""
