@@ -48,7 +48,9 @@ DIALECT = Convention(
     versions="agent-framework 1.0 to 1.23 for Python, Microsoft.Agents.AI for .NET",
     setup=Setup(
         lines=(
-            "ENABLE_INSTRUMENTATION=true OTEL_EXPORTER_OTLP_ENDPOINT=http://rag-monitor:4318\n"
+            "pip install agent-framework opentelemetry-exporter-otlp-proto-http\n"
+            "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf OTEL_EXPORTER_OTLP_ENDPOINT=http://rag-monitor:4318\n"
+            "ENABLE_INSTRUMENTATION=true\n"
             "configure_otel_providers()"
         ),
         content="ENABLE_SENSITIVE_DATA=true",

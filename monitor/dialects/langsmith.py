@@ -84,7 +84,9 @@ DIALECT = Convention(
     setup=Setup(
         lines=(
             "LANGSMITH_TRACING=true LANGSMITH_OTEL_ENABLED=true LANGSMITH_OTEL_ONLY=true\n"
-            "OTEL_EXPORTER_OTLP_ENDPOINT=http://rag-monitor:4318"
+            "OTEL_EXPORTER_OTLP_ENDPOINT=http://rag-monitor:4318\n"
+            "initializeOTEL({ globalTracerProvider: provider })  "
+            "// JavaScript; a provider that names the service, with LangSmithOTLPSpanProcessor"
         ),
         remark="leave LANGSMITH_HIDE_INPUTS and LANGSMITH_HIDE_OUTPUTS unset",
         session='metadata={"session_id": ..., "user_id": ...} in the run\'s config',

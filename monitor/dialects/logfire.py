@@ -1,7 +1,8 @@
 """Logfire's instrumentation of model clients: `request_data` and `response_data` as JSON, scopes `logfire.*`.
 
 A streamed answer comes as a log entry of its own, which Logfire records as a span without duration. Pending spans,
-which Logfire sends to show what is running, repeat the start of a span that comes again.
+which Logfire sends to show what is running, repeat the start of a span that comes again. A span of an app's own around
+a turn, for its session alone, says nothing else.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from monitor.extract.chain_io import first_answer
 from monitor.extract.convention import Convention, Setup
 from monitor.extract.json_text import broken_off
 from monitor.extract.messages import messages_of, prompt_messages
+from monitor.extract.session_and_user import is_only_whose
 from monitor.model.spans import Role, Span, Step
 
 NAME = "logfire"
@@ -22,17 +24,20 @@ TABLE = genai.TABLE
 
 REQUEST, RESPONSE = "request_data", "response_data"
 PENDING = "pending_span"
+_ON_EVERY_SPAN = ("logfire.", "code.", "thread.")
 
 
 def claims(span: Span) -> bool:
-    """Return whether the span holds a client's request as Logfire records it, or is a pending one."""
+    """Return whether the span holds a client's request as Logfire records it, is a pending one, or says nothing."""
     kind = span.attributes.get("logfire.span_type")
-    return kind == PENDING or (REQUEST in span.attributes and (kind is not None or span.scope.startswith("logfire")))
+    if REQUEST in span.attributes:
+        return kind is not None or span.scope.startswith("logfire")
+    return kind == PENDING or (kind is not None and is_only_whose(span.attributes, *_ON_EVERY_SPAN))
 
 
 def role(span: Span) -> Role:
     """Return what the request asks for."""
-    if span.attributes.get("logfire.span_type") == PENDING:
+    if span.attributes.get("logfire.span_type") == PENDING or REQUEST not in span.attributes:
         return Role.NOISE
     if text(span.attributes, genai.OPERATION) == "embeddings":
         return Role.EMBEDDING
@@ -79,9 +84,10 @@ DIALECT = Convention(
     setup=Setup(
         lines=(
             "OTEL_EXPORTER_OTLP_ENDPOINT=http://rag-monitor:4318\n"
-            "logfire.configure(send_to_logfire=False); logfire.instrument_openai()"
+            'keep = logfire.ScrubbingOptions(callback=lambda m: m.value if m.path[-1] == "session.id" else None)\n'
+            "logfire.configure(send_to_logfire=False, scrubbing=keep); logfire.instrument_openai()"
         ),
-        remark="scrubbing replaces session ids too: logfire.configure(scrubbing=False) or a callback that keeps them",
+        remark="scrubbing replaces session ids too where no callback keeps them",
         session='with logfire.span("turn", **{"session.id": ...}): around each turn',
         documents="an attribute retrieved_documents on the span that retrieves",
         languages=("python",),

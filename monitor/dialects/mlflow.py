@@ -93,7 +93,11 @@ DIALECT = Convention(
     url="https://mlflow.org/docs/latest/genai/tracing/opentelemetry/",
     versions="mlflow 2.14 to 3",
     setup=Setup(
-        lines=("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://rag-monitor:4318/v1/traces\nmlflow.langchain.autolog()"),
+        lines=(
+            "pip install mlflow opentelemetry-exporter-otlp-proto-http\n"
+            "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf OTEL_EXPORTER_OTLP_ENDPOINT=http://rag-monitor:4318\n"
+            "mlflow.langchain.autolog()  # or mlflow.openai, ..."
+        ),
         session="MLflow does not export its sessions; set session.id on a span of your own around the turn",
         documents="decorate the function that retrieves with @mlflow.trace(span_type=SpanType.RETRIEVER)",
         languages=("python",),

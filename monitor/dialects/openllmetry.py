@@ -178,8 +178,10 @@ DIALECT = Convention(
     versions="0.26 to 0.62, traceloop-sdk and single instrumentors; JavaScript 0.27",
     setup=Setup(
         lines=(
-            'pip install traceloop-sdk\nTraceloop.init(app_name="shop", api_endpoint="http://rag-monitor:4318")\n'
-            'traceloop.initialize({ appName: "shop", baseUrl: "http://rag-monitor:4318" })  // JavaScript'
+            "pip install traceloop-sdk httpx  # which it imports and openai 3 no longer brings\n"
+            'Traceloop.init(app_name="shop", api_endpoint="http://rag-monitor:4318")\n'
+            'traceloop.initialize({ appName: "shop", baseUrl: "http://rag-monitor:4318" })'
+            "  // JavaScript, before what it instruments is required"
         ),
         remark="leave TRACELOOP_TRACE_CONTENT unset",
         session='Traceloop.set_association_properties({"session_id": ..., "user_id": ...})',

@@ -1,0 +1,33 @@
+# pip: opentelemetry-instrumentation-fastapi fastapi httpx opentelemetry-sdk opentelemetry-exporter-otlp-proto-http
+# gives: query citations response session
+import os
+
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter()))
+trace.set_tracer_provider(provider)
+import json
+
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor
+
+app = FastAPI()
+# lines
+
+
+@app.get("/answer")
+def answer(question: str) -> str:
+    trace.get_current_span().set_attribute("session.id", os.environ["SESSION"])
+    with trace.get_tracer("shop").start_as_current_span("chat") as span:
+        span.set_attribute("question", question)
+        span.set_attribute("answer", "Two years, from the day of delivery.")
+        span.set_attribute("retrieved_documents", json.dumps([{"id": "kb-1", "content": os.environ["DOCUMENT"]}]))
+    return "Two years, from the day of delivery."
+
+
+TestClient(app).get("/answer", params={"question": os.environ["QUESTION"]})
