@@ -14,7 +14,7 @@ import re
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from datetime import timedelta
 from threading import Lock
 from typing import Protocol, TypeVar
@@ -221,6 +221,9 @@ async def started(name: str, collector: Collector) -> AsyncIterator[None]:
             log.error("collector %r did not stop as it should: %s", name, place(error))  # noqa: TRY400 -- as above
 
 
+_SILENT: Mapping[str, str] = {"health": "the collector failed to say how it is; the log says why"}
+
+
 class Reporting(Protocol):
     """What is asked of a collector at work; some count, too (`collector_metrics.Counting`)."""
 
@@ -239,22 +242,29 @@ class GuardedReports:
     def health(self) -> Mapping[str, str]:
         """Return its problems; one more when it cannot tell them."""
         try:
-            return {str(problem): str(reason) for problem, reason in self.collector.health().items()}
+            health: object = self.collector.health()
         except FAULTS as error:  # anybody's code
-            self._failed("health", error)
-            return {"health": "the collector failed to say how it is; the log names the place"}
+            self._failed("health", f"raised {place(error)}")
+            return _SILENT
+        if not isinstance(health, Mapping):
+            self._failed("health", f"returned {type(health).__name__}; expected a mapping of problems to reasons")
+            return _SILENT
+        return {str(problem): str(reason) for problem, reason in health.items()}
 
     def stats(self) -> object:
         """Return its numbers; None when it has none or they cannot be exported."""
         if not isinstance(self.collector, Counting):
             return None
         try:
-            stats = self.collector.stats()
+            stats: object = self.collector.stats()
+            if not is_dataclass(stats):
+                self._failed("stats", f"returned {type(stats).__name__}; expected a dataclass of counts")
+                return None
             deque(gauges(self.name, stats), maxlen=0)
         except FAULTS as error:  # anybody's code
-            self._failed("stats", error)
+            self._failed("stats", f"raised {place(error)}")
             return None
         return stats
 
-    def _failed(self, method: str, error: BaseException) -> None:
-        self.failures.failed("collector", self.name, f"{method} raised {place(error)}")
+    def _failed(self, method: str, problem: str) -> None:
+        self.failures.failed("collector", self.name, f"{method} {problem}")

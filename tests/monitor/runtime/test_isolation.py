@@ -345,8 +345,32 @@ def test_what_a_collector_cannot_tell(fails: Literal["health", "stats"]) -> None
     reports = GuardedReports(Source(fails), "queue", failures)
     told = (reports.health(), reports.stats())
     expected = {
-        "health": ({"health": "the collector failed to say how it is; the log names the place"}, Numbers({"a": 3})),
+        "health": ({"health": "the collector failed to say how it is; the log says why"}, Numbers({"a": 3})),
         "stats": ({"queue": "gone"}, None),
     }
     assert expected[fails] == told
     assert 1 == total(failures, "collector", "queue")
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "problem"),
+    [
+        ("health", "all is well", "health returned str; expected a mapping of problems to reasons"),
+        ("health", None, "health returned NoneType; expected a mapping of problems to reasons"),
+        ("stats", {"lag": 3}, "stats returned dict; expected a dataclass of counts"),
+    ],
+)
+def test_reports_of_a_wrong_type(caplog: pytest.LogCaptureFixture, method: str, answer: object, problem: str) -> None:
+    """The log says what was returned and what is expected, and not a line of ours."""
+
+    class Odd(Source):
+        def health(self) -> Mapping[str, str]:
+            return cast("Mapping[str, str]", answer) if method == "health" else super().health()
+
+        def stats(self) -> Numbers:
+            return cast("Numbers", answer) if method == "stats" else super().stats()
+
+    reports = GuardedReports(Odd(), "queue", PluginFailures())
+    reports.health()
+    reports.stats()
+    assert f"plug-in failed: collector 'queue': {problem}; counted in" in caplog.text
