@@ -18,11 +18,11 @@ from monitor.extract.excerpts import SHORTEST
 from monitor.model.turns import Citation, Message
 
 _HEADING = re.compile(
-    r"(?:^|\n)[ \t>#*-]{0,10}(?:here[ \t]+(?:is|are)[ \t]+(?:the|some)[ \t]+)?"
-    r"(?:(?:retrieved|relevant|following|given|provided|reference)[ \t]+){0,2}"
-    r"(?:context|documents|sources|passages|excerpts|search results|knowledge base)(?:[ \t]+information)?"
-    r"(?:[ \t]+for[ \t]+(?:the|your)[ \t]+(?:context|question|query))?(?:[ \t]+(?:is|are)[ \t]+below)?"
-    r"(?:[ \t*]*[:.]|,?[ \t]+surrounded[ \t]+by[ \t]+-{3,})[ \t*]*(?:\s{1,4}-{3,})?",
+    r"(?:^|\n)[ \t>#*-]{0,10}+(?=[a-z])(?:here[ \t]++(?:is|are)[ \t]++(?:the|some)[ \t]++)?+"
+    r"(?:(?:retrieved|relevant|following|given|provided|reference)[ \t]++){0,2}+"
+    r"(?:context|documents|sources|passages|excerpts|search results|knowledge base)(?:[ \t]++information)?+"
+    r"(?:[ \t]++for[ \t]++(?:the|your)[ \t]++(?:context|question|query))?+(?:[ \t]++(?:is|are)[ \t]++below)?+"
+    r"(?:[ \t*]*+[:.]|,?[ \t]++surrounded[ \t]++by[ \t]++-{3,})[ \t*]*(?:\s{1,4}-{3,})?",
     re.IGNORECASE,
 )
 _POINTING = re.compile(r"\b(?:following|below|provided|given|retrieved)\b", re.IGNORECASE)

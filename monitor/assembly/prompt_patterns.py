@@ -57,4 +57,4 @@ def prompt_patterns(wordings: Iterable[PromptWording]) -> PromptPatterns:
 
 
 def _line_start(*alternatives: str) -> re.Pattern[str]:
-    return re.compile(rf"\n[ \t]*+(?:{'|'.join(alternatives)})", re.IGNORECASE)
+    return re.compile(rf"\n[ \t]*+(?=\S)(?:{'|'.join(alternatives)})", re.IGNORECASE)

@@ -17,17 +17,18 @@ from monitor.extract.chain_io import clean_answer
 from monitor.model.turns import Message
 
 _MARKER = re.compile(
-    r"(?:^|\n)[ \t>#*-]*(?:the[ \t]+)?"
-    r"(?:(?:user|human|customer|current|latest|new|original|follow[- ]?up)(?:'s)?[ \t_-]+)?"
-    r"(?:question|query|input|message|request|frage|pregunta|domanda)(?:[ \t]+is)?[ \t*]*:[ \t*]*",
+    r"(?:^|\n)[ \t>#*-]*+(?=[a-z])(?:the[ \t]++)?+"
+    r"(?:(?:user|human|customer|current|latest|new|original|follow[- ]?up)(?:'s)?[ \t_-]++)?+"
+    r"(?:question|query|input|message|request|frage|pregunta|domanda)(?:[ \t]++is)?+[ \t*]*+:[ \t*]*+",
     re.IGNORECASE,
 )
 _TAGS = ("question", "query", "user_query", "user_question", "user_input", "user_message", "input")
 _TEMPLATE = re.compile(
-    r"(?:^|\n)[^\w\n]{0,20}(?:(?:retrieved|relevant|following|given|provided|additional)[ \t]+){0,3}"
+    r"(?:^|\n)[^\w\n]{0,20}+(?=[a-z])(?:(?:retrieved|relevant|following|given|provided|additional)[ \t]++){0,3}+"
     r"(?:context|documents?|sources?|passages?|knowledge|background|references?|search results|information|excerpts?|"
     r"(?:chat |conversation )?history|conversation|kontext|contexto)\b|<(?:context|documents?|sources?|passages?)\b"
-    r"|(?:given|use|using|based[ \t]+(?:only[ \t]+|solely[ \t]+)?on)\s+(?:only\s+)?the\s+(?:following|context)",
+    r"|(?=[gub])(?:given|use|using|based[ \t]+(?:only[ \t]+|solely[ \t]+)?on)"
+    r"\s+(?:only\s+)?the\s+(?:following|context)",
     re.IGNORECASE,
 )
 _TEMPLATE_WORDS = (

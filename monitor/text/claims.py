@@ -28,23 +28,25 @@ _EXACTLY = r"(?:(?:explicitly|specifically|directly|clearly|currently|really|act
 _HOLD_NL = r"(?:vermeld|noem|bevat|geef|geven|zeg|staa|beantwoord)"
 _HOLD_DE = r"(?:enth|erwähn|nenn|geben|gibt|beantwort)"
 _REFUSALS = (
-    r"\bi(?:'m| am) (?:sorry|afraid)\b",
-    rf"\b(?:i|we)(?:'m| am|'re| are) (?:(?:unable|not able) to (?:\w+ly )?{_DECLINE}\b|not (?:sure|aware of)\b)",
-    rf"\b(?:i|we) (?:{_NOT}|can't) {_EXACTLY}{_DECLINE}\b",
-    r"\bthere is (?:no|not (?:enough|any|sufficient)) (?:\w+ ){0,3}(?:information|details?|mention|answer|reference)\b",
-    rf"\bno (?:\w+ ){{0,2}}(?:information|answer|details) (?:(?:{_BE}) )?(?:available|found|given|{_HELD})\b",
-    rf"\b{_SOURCES} (?:(?:{_GIVEN}) )?(?:also )?{_NOT} {_EXACTLY}(?:seem to )?{_HOLD}\b",
-    rf"\b(?:not|n't) {_EXACTLY}{_HELD} (?:in|by) (?:\w+ ){{0,4}}{_SOURCES}\b",
-    r"\bik kan (?:\w+ ){0,6}(?:niet|geen)\b",
-    r"\bik weet (?:het )?niet\b",
-    rf"\b(?:documenten?|bronnen|context|tekst) (?:\w+ ){{0,2}}{_HOLD_NL}\w* (?:\w+ ){{0,4}}(?:geen|niets?)\b",
-    r"\bich kann (?:\w+ ){0,6}(?:nicht|keine)\b",
-    r"\bich wei(?:ß|ss) (?:es )?nicht\b",
-    rf"\b(?:dokumente?n?|quellen|kontext|text) (?:\w+ ){{0,2}}{_HOLD_DE}\w* (?:\w+ ){{0,4}}(?:kein\w*|nichts?)\b",
-    r"\bje ne (?:sais|peux|trouve|dispose)\b",
-    r"\b(?:documents?|sources|contexte|texte) (?:\w+ ){0,3}ne (?:contien|mentionn|précis|fourni|donn|indiqu|permet)",
-    r"\bno (?:puedo|encuentro|tengo|sé|dispongo)\b",
-    r"\b(?:documentos?|fuentes|contexto|texto) (?:\w+ ){0,3}no (?:mencion|contien|proporcion|indic|inclu|especific)",
+    r"i(?:'m| am) (?:sorry|afraid)\b",
+    rf"(?:i|we)(?:'m| am|'re| are) (?:(?:unable|not able) to (?:\w+ly )?{_DECLINE}\b|not (?:sure|aware of)\b)",
+    rf"(?:i|we) (?:{_NOT}|can't) {_EXACTLY}{_DECLINE}\b",
+    r"there is (?:no|not (?:enough|any|sufficient)) (?:\w+ ){0,3}(?:information|details?|mention|answer|reference)\b",
+    rf"no (?:\w+ ){{0,2}}(?:information|answer|details) (?:(?:{_BE}) )?(?:available|found|given|{_HELD})\b",
+    rf"{_SOURCES} (?:(?:{_GIVEN}) )?(?:also )?{_NOT} {_EXACTLY}(?:seem to )?{_HOLD}\b",
+    rf"(?:not|n't) {_EXACTLY}{_HELD} (?:in|by) (?:\w+ ){{0,4}}{_SOURCES}\b",
+    r"ik kan (?:\w+ ){0,6}(?:niet|geen)\b",
+    r"ik weet (?:het )?niet\b",
+    rf"(?:documenten?|bronnen|context|tekst) (?:\w+ ){{0,2}}{_HOLD_NL}\w* (?:\w+ ){{0,4}}(?:geen|niets?)\b",
+    r"ich kann (?:\w+ ){0,6}(?:nicht|keine)\b",
+    r"ich wei(?:ß|ss) (?:es )?nicht\b",
+    rf"(?:dokumente?n?|quellen|kontext|text) (?:\w+ ){{0,2}}{_HOLD_DE}\w* (?:\w+ ){{0,4}}(?:kein\w*|nichts?)\b",
+    r"je ne (?:sais|peux|trouve|dispose)\b",
+    r"(?:documents?|sources|contexte|texte) (?:\w+ ){0,3}ne (?:contien|mentionn|précis|fourni|donn|indiqu|permet)",
+    r"no (?:puedo|encuentro|tengo|sé|dispongo)\b",
+    r"(?:documentos?|fuentes|contexto|texto) (?:\w+ ){0,3}no (?:mencion|contien|proporcion|indic|inclu|especific)",
+)
+_REFUSALS_UNSPACED = (
     "抱歉|对不起|無法|无法(?:回答|提供|找到)|没有(?:相关|提到|提供|找到)|不知道",
     "申し訳|わかりません|分かりません|見つかりません|(?:記載|情報)(?:が|は)(?:ありません|ございません)",
 )
@@ -67,11 +69,12 @@ _COURTESIES = (
     "不客气|谢谢|你好|您好|こんにちは|ありがとう|どういたしまして",
 )
 _TURN = r"(?:but|however|although|though|yet|maar|echter|aber|jedoch|mais|cependant|pero|sin embargo)"
-_REFUSAL = re.compile("|".join(_REFUSALS), re.IGNORECASE)
-_COURTESY = re.compile(rf"\W*+(?:{'|'.join(_COURTESIES)})", re.IGNORECASE)
+# Text is put in lower case before: ignoring case takes six times as long, since no alternative is left out early.
+_REFUSAL = re.compile(rf"\b(?:{'|'.join(_REFUSALS)})|{'|'.join(_REFUSALS_UNSPACED)}")
+_COURTESY = re.compile(rf"\W*+(?:{'|'.join(_COURTESIES)})")
 # Beside these a refusing sentence states something after all.
-_BEFORE = re.compile(rf"^(?:while|although|though|even though|\w+(?:\W+\w+){{4,}}\W+{_TURN}\b)", re.IGNORECASE)
-_AFTER = re.compile(rf"(?:[,;:.]|—|–)\s*{_TURN}\b|但(?:是)?|ですが|しかし", re.IGNORECASE)
+_BEFORE = re.compile(rf"^(?:while|although|though|even though|\w+(?:\W+\w+){{4,}}\W+{_TURN}\b)")
+_AFTER = re.compile(rf"[,;:.—–]\s*+{_TURN}\b|[但でし](?:(?<=但)|(?<=で)すが|(?<=し)かし)")
 _QUESTION = re.compile(r"[?？؟][\s\"'”)\]*_]*$")
 
 
@@ -81,7 +84,7 @@ def claims(sentence: str) -> bool:
     >>> claims("You're welcome!"), claims("The documents do not mention it."), claims("I cannot say, but it is 5.")
     (False, False, True)
     """
-    plain = " ".join(sentence.replace("’", "'").split())
+    plain = " ".join(sentence.replace("’", "'").lower().split())
     if _QUESTION.search(plain) or _COURTESY.match(plain):
         return False
     refusals = list(_REFUSAL.finditer(plain))
@@ -97,4 +100,4 @@ def refuses(sentences: Sequence[str]) -> bool:
     >>> refuses(["I'm sorry.", "I can't help with that."]), refuses(["Hello!"])
     (True, False)
     """
-    return any(_REFUSAL.search(s.replace("’", "'")) for s in sentences) and not any(map(claims, sentences))
+    return any(_REFUSAL.search(s.replace("’", "'").lower()) for s in sentences) and not any(map(claims, sentences))
