@@ -59,15 +59,25 @@ class _Client:
     """The address, of IPv6 the network; "" for a Unix socket."""
     name: str
     """For the log."""
-    connection: Guest = field(init=False)
+    connection: Guest | None = None
+    """None until its first byte: thousands may come that never send one, and a protocol costs more than all else."""
+    silent: socket.socket | None = None
+    """The connection, until then."""
+    since: float = 0.0
+    """The loop's time at which it came."""
     opening: asyncio.Task[None] | None = None
     """Connects the socket with its protocol: over TLS, the handshake; else one turn of the loop."""
 
     def leave(self) -> None:
         """Close it, for somebody else."""
+        if self.silent is not None:
+            asyncio.get_running_loop().remove_reader(self.silent.fileno())
+            self.silent.close()
+            self.silent = None
         if self.opening is not None:
             self.opening.cancel()
-        self.connection.give_way()
+        if self.connection is not None:
+            self.connection.give_way()
 
 
 @dataclass(slots=True)
@@ -116,6 +126,8 @@ class Door:
         self._open = 0
         self._warned = False
         self._paused: list[asyncio.TimerHandle] = []
+        self._turn_at = 0.0
+        """The loop's time of the latest turn in which connections were accepted."""
         self._descriptors = 0
         """The lowest number that a connection's descriptor must not have."""
 
@@ -142,6 +154,10 @@ class Door:
             for listener in sockets:
                 loop.remove_reader(listener.fileno())
             looking.cancel()
+            for client in tuple(self._clients()):
+                if client.silent is not None:
+                    self._left(client)
+                    client.leave()
             openings = [client.opening for client in self._clients() if client.opening is not None]
             if self._certificates is not None:
                 for opening in openings:
@@ -149,6 +165,7 @@ class Door:
             await asyncio.gather(looking, *openings, return_exceptions=True)
 
     def _accept(self, listener: socket.socket) -> None:
+        self._turn_at = asyncio.get_running_loop().time()
         for _ in range(_AT_ONCE):
             try:
                 accepted, address = listener.accept()
@@ -179,15 +196,24 @@ class Door:
                     accepted.send(self._come_back)
             accepted.close()
             return
-        client.connection = self._make(
+        self._peers.setdefault(client.peer, _Peer()).newcomers[client] = None
+        self._open += 1
+        self._warn()
+        loop = asyncio.get_running_loop()
+        client.silent, client.since = accepted, loop.time()
+        loop.add_reader(accepted.fileno(), self._begin, client, accepted)
+
+    def _begin(self, client: _Client, accepted: socket.socket) -> None:
+        """Make a connection of what has sent its first byte."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(accepted.fileno())
+        client.silent = None
+        client.connection = connection = self._make(
             lambda: self._progressed(client),
             lambda reason, text: self._refusals.refused(reason, client.name, text),
             lambda: self._left(client),
         )
-        self._peers.setdefault(client.peer, _Peer()).newcomers[client] = None
-        self._open += 1
-        self._warn()
-        client.opening = asyncio.create_task(self._serve(client, accepted), name=f"opening {self._where}")
+        client.opening = loop.create_task(self._serve(client, connection, accepted), name=f"opening {self._where}")
 
     def _has_room(self, client: _Client, descriptor: int) -> bool:
         """Return whether one more may come in; one that does nothing has to leave for it where there is no room."""
@@ -210,9 +236,7 @@ class Door:
     def _made_room(self, client: _Client, peer: str, reason: str, text: str) -> bool:
         now = asyncio.get_running_loop().time()
         for other in self._peers.get(peer, ()):
-            # Before the loop's next turn nobody can have read what it sent.
-            is_new = other.opening is not None and self._certificates is None
-            if not is_new and other.connection.may_give_way(now):
+            if self._may_give_way(other, now):
                 self._refusals.refused("gave_way", other.name, f"did nothing for longest, and {text}")
                 self._left(other)
                 other.leave()
@@ -220,11 +244,19 @@ class Door:
         self._refusals.refused(reason, client.name, text)
         return False
 
-    async def _serve(self, client: _Client, accepted: socket.socket) -> None:
+    def _may_give_way(self, client: _Client, now: float) -> bool:
+        if client.connection is None:
+            # Within the same turn of the loop, nobody can have seen what it sent.
+            return client.since < self._turn_at
+        if client.opening is not None and self._certificates is None:
+            return False
+        return client.connection.may_give_way(now)
+
+    async def _serve(self, client: _Client, connection: Guest, accepted: socket.socket) -> None:
         """Connect the socket with its protocol; over TLS, that is the handshake."""
         certificates = self._certificates
         loaded = certificates.now() if certificates else None
-        protocol = cast("asyncio.Protocol", client.connection)
+        protocol = cast("asyncio.Protocol", connection)
         if certificates and loaded and loaded.client_ca is not None:
             protocol = WhileTrusted(protocol, partial(certificates.trusts, loaded.client_ca))
         try:
@@ -236,7 +268,7 @@ class Door:
             )
         except (OSError, asyncio.CancelledError) as error:  # of which ssl.SSLError and TimeoutError are some
             self._left(client)
-            client.connection.give_way()
+            connection.give_way()
             accepted.close()
             if isinstance(error, asyncio.CancelledError):
                 raise
@@ -288,8 +320,15 @@ class Door:
         while True:
             await asyncio.sleep(_LOOK_EVERY)
             for client in tuple(self._clients()):
-                if client.opening is None:
-                    client.connection.look(loop.time())
+                self._look(client, loop.time())
+
+    def _look(self, client: _Client, now: float) -> None:
+        if client.connection is not None:
+            if client.opening is None:
+                client.connection.look(now)
+        elif now - client.since > self._limits.head_timeout.total_seconds():
+            self._left(client)
+            client.leave()
 
 
 def _why(error: OSError) -> str:

@@ -129,7 +129,8 @@ async def test_half_a_handshake(tmp_path: Path) -> None:
     limits = Limits(max_connections=2, head_timeout=timedelta(milliseconds=300))
     certificates = Certificates(Tls.model_validate(Authority(tmp_path, "server").issue("server")), "here")
     async with serving(limits, certificates=certificates) as (server, refusals, _), AsyncExitStack() as stack:
-        await crowd(stack, server, 2)
+        for client in await crowd(stack, server, 2):
+            await client.say(b"\x16\x03\x01")
         await until(lambda: server.connections == 0, "both to be sent away")
         assert {"tls_handshake": 2} == refusals.counts()
 
