@@ -16,13 +16,14 @@ def prune_text(connection: Connection, *, before: datetime, limit: int) -> int:
     """Delete the text of up to `limit` turns started before, and as many exchanges about such turns.
 
     A turn that nobody decided about by then never will be: without its text it cannot be judged. Here and below, rows
-    that others lock first are written first, so that nobody who erases and this wait for each other.
+    that others lock first are locked first and in order, so that this and they never wait for each other.
     """
     erased_traces.forget(connection, before=before)
     old = select(turn_texts.c.turn_id).where(turn_texts.c.started_at < before).order_by(turn_texts.c.started_at)
     texts = connection.execute(old.limit(limit)).scalars().all()
-    for part in batches(texts):
+    for part in batches(sorted(texts)):
         undecided = turns.c.turn_id.in_(part), turns.c.decided_at.is_(None)
+        connection.execute(select(turns.c.turn_id).where(*undecided).order_by(turns.c.turn_id).with_for_update()).all()
         connection.execute(update(turns).where(*undecided).values(decided_at=before))
         connection.execute(delete(turn_texts).where(turn_texts.c.turn_id.in_(part)))
     judged = select(*exchanges.primary_key).where(exchanges.c.started_at < before).order_by(exchanges.c.started_at)
@@ -41,7 +42,9 @@ def prune_fragments(connection: Connection, *, before: datetime, limit: int) -> 
     old = [row for row in connection.execute(first.limit(limit)) if row.received_at < before]
     touched = sorted({row.trace_id for row in old})
     for part in batches(touched):
-        connection.execute(update(traces).where(traces.c.trace_id.in_(part)).values(pruned=True))
+        of_part = traces.c.trace_id.in_(part)
+        connection.execute(select(traces.c.trace_id).where(of_part).order_by(traces.c.trace_id).with_for_update()).all()
+        connection.execute(update(traces).where(of_part).values(pruned=True))
     for some in batches([row.position for row in old]):
         connection.execute(delete(spans).where(spans.c.position.in_(some)))
     awaited_links.prune(connection, touched)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from deadline import wait_until
 from sqlalchemy import func, select
 
 from monitor.model.judgements import Job, Reason, Unscored, Verdict
@@ -16,6 +19,8 @@ from monitor.model.turns import Turn
 from monitor.store.awaited_links import awaited_links
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from monitor.store.sql_store import SqlStore
     from monitor.stores import Store
     from tests.contract.conftest import Make
@@ -157,3 +162,56 @@ def test_traces_of_a_person(store: Store, make: Make) -> None:
     store.append([with_id, *(make.fragment() for _ in range(1500))])
     assert [with_id.trace_id] == list(store.kept_text.traces_with(b"anna@example.org"))
     assert [] == list(store.kept_text.traces_with(b"berta@example.org"))
+
+
+class Others:
+    """What goes on beside erasing, each in a thread of its own until `stop` is set."""
+
+    def __init__(self, store: Store, make: Make, turns: Mapping[str, Turn], stop: threading.Event) -> None:
+        self.store, self.make, self.turns, self.stop = store, make, turns, stop
+
+    def send(self) -> None:
+        """Store fragments of all traces."""
+        while not self.stop.is_set():
+            self.store.append([self.make.fragment(trace_id) for trace_id in self.turns])
+
+    def read(self) -> None:
+        """Assemble what is there, and decide that it is judged."""
+        while not self.stop.is_set():
+            stored = self.store.fragments(tuple(self.turns))
+            found = [(self.turns[trace_id], some[-1].position) for trace_id, some in stored.items() if some]
+            assemblies = [Assembly(trace_id=t.trace_id, through=through, turns=(t,)) for t, through in found]
+            self.store.replace_turns(assemblies, now=self.make.now)
+            self.store.record_samplings([self.make.sampling(t, self.make.job(t)) for t, _ in found])
+
+    def judge(self) -> None:
+        """Judge what waits."""
+        while not self.stop.is_set():
+            jobs = self.store.claim(now=self.make.now + DAY, lease=HOUR, limit=50)
+            self.store.finish([self.make.verdict(job) for job in jobs])
+
+    def prune(self) -> None:
+        """Delete fragments."""
+        while not self.stop.is_set():
+            self.store.kept_text.prune(text_before=self.make.now - DAY, fragments_before=self.make.now + DAY, limit=20)
+
+
+def test_beside_all_others(store: Store, make: Make) -> None:
+    """While others store, read, judge and prune the same traces, erasing them fails nobody and leaves no text."""
+    traces = [make.trace_id() for _ in range(60)]
+    turns = {trace_id: make.turn(trace_id) for trace_id in traces}
+    erased = threading.Event()
+    others = Others(store, make, turns, erased)
+    with ThreadPoolExecutor() as pool:
+        at_work = [pool.submit(work) for work in (others.send, others.read, others.judge, others.prune)]
+        try:
+            wait_until(lambda: any(store.outcomes(turn.turn_id) for turn in turns.values()), "a verdict", seconds=60)
+            for start in range(0, len(traces), 7):
+                store.kept_text.erase(traces[start : start + 7])
+        finally:
+            erased.set()
+        for other in at_work:
+            other.result()
+    assert {None} == {turn.query for turn in store.turns()}
+    assert {""} == {o.exchange.prompt for turn in turns.values() for o in store.outcomes(turn.turn_id)}
+    assert {()} == set(store.fragments(traces).values())
