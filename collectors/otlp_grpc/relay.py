@@ -92,22 +92,35 @@ class Relay:
 
     async def _connect(self, name: str) -> None:
         """Connect to the server under this name, by which it knows the calls of one client."""
-        loop = asyncio.get_running_loop()
         client = self._clients.get(name)
         if client is None:
             return
+        try:
+            client.join(await self._connected(name, client))
+        except OSError:  # the server is stopping
+            client.give_way()
+        except BaseException:
+            client.give_way()
+            raise
+
+    async def _connected(self, name: str, client: Client) -> asyncio.Transport:
+        loop = asyncio.get_running_loop()
         opening = socket.socket(socket.AF_UNIX)
         try:
             opening.setblocking(False)  # noqa: FBT003 -- the standard library's
             opening.bind(name)
             os.unlink(name)  # noqa: PTH108 -- it is gone at once
             await loop.sock_connect(opening, str(self._inside))
-            await loop.create_unix_connection(lambda: _Inside(client), sock=opening)
-        except BaseException as error:
+        except BaseException:
             opening.close()
-            client.give_way()
-            if not isinstance(error, OSError):  # else the server is stopping
-                raise
+            raise
+        try:
+            transport, _ = await loop.create_unix_connection(lambda: _Inside(client), sock=opening)
+        except BaseException:
+            # The loop has closed the descriptor, whose number may be another connection's already.
+            opening.detach()
+            raise
+        return transport
 
 
 class Client(asyncio.Protocol):
@@ -145,13 +158,16 @@ class Client(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             inside.close()
             return
+        if inside.is_closing():
+            self._transport.close()
+            return
         inside.writelines(self._early)
         self._early.clear()
         self._transport.resume_reading()
 
     def write(self, data: bytes) -> None:
-        """Send it what the server sends."""
-        if self._transport is not None:
+        """Send it what the server sends, if it is there still: uvloop raises else."""
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
     def close(self) -> None:
@@ -204,11 +220,11 @@ class Client(asyncio.Protocol):
         if self._piece >= _PROGRESS:
             self._piece = 0
             self.progress()
-        if self._inside is not None:
-            self._inside.write(data)
-        else:
+        if self._inside is None:
             self._early.append(data)
             self.let_read(go_on=False)
+        elif not self._inside.is_closing():
+            self._inside.write(data)
 
     def pause_writing(self) -> None:
         """It takes what it is sent slowly; let the server wait."""
@@ -232,10 +248,6 @@ class _Inside(asyncio.Protocol):
 
     def __init__(self, client: Client) -> None:
         self._client = client
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Join it with the client's end."""
-        self._client.join(cast("asyncio.Transport", transport))
 
     def data_received(self, data: bytes) -> None:
         """Pass it on."""

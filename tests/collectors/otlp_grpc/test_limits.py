@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import random
+import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import grpc
 import pytest
+import uvloop
 from deadline import wait_until
 from http2_client import (
     CONTINUATION,
@@ -22,6 +28,8 @@ from http2_client import (
     fields,
     frame,
 )
+
+from collectors.otlp_grpc import collector as otlp_grpc
 
 if TYPE_CHECKING:
     from tests.services.otlp_service import Running, Serve
@@ -130,3 +138,24 @@ def test_connections_of_one_peer(serve: Serve, turn_pb: bytes) -> None:
             assert b"" == export(channel, turn_pb)
     assert {"gave_way", "peer_full"} >= set(running.grpc.stats().clients_refused)
     wait_until(lambda: running.grpc.stats().connections == 0, "all to be gone", seconds=10)
+
+
+def test_garbage(caplog: pytest.LogCaptureFixture) -> None:
+    """Connections that say nothing of HTTP/2, or leave at once, end without an error of ours, on the loop of `run`."""
+
+    def throw(address: tuple[str, int]) -> None:
+        for number in range(200):
+            with socket.create_connection(address, timeout=20) as client, suppress(ConnectionError):
+                client.sendall(random.Random(number).randbytes(10_000 * (number % 2)))  # noqa: S311 -- any bytes do
+
+    async def serve() -> None:
+        config = otlp_grpc.Config(port=0)
+        async with otlp_grpc.build(config, None, lambda: datetime.now(UTC)) as collector:  # type: ignore[arg-type]
+            host, port, *_ = (*collector.address, 0)
+            await asyncio.to_thread(throw, (str(host), int(port)))
+            async with asyncio.timeout(20):
+                while collector.stats().connections:  # noqa: ASYNC110 -- nobody tells when the last one is gone
+                    await asyncio.sleep(0.01)
+
+    uvloop.run(serve())
+    assert [] == [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
