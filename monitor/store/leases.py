@@ -9,6 +9,9 @@ from sqlalchemy import Connection, func, or_, select, update
 from monitor.store.statements import insert
 from monitor.store.tables import leases
 
+_WAIT = timedelta(minutes=1)
+"""More than passes between reading the clock and having the row, which somebody else may have taken meanwhile."""
+
 
 def now(connection: Connection) -> datetime:
     """Return what time it is: PostgreSQL's, or this host's, where all processes of an SQLite file run."""
@@ -30,7 +33,7 @@ def take(connection: Connection, name: str, holder: str, *, ttl: timedelta) -> b
         statement.on_conflict_do_update(
             index_elements=["name"],
             set_={"holder": new.holder, "expires_at": new.expires_at},
-            where=or_(leases.c.holder == new.holder, ends <= at, ends > at + ttl),
+            where=or_(leases.c.holder == new.holder, ends <= at, ends > at + ttl + _WAIT),
         ).returning(leases.c.holder)
     )
     return taken.first() is not None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import pytest
 from deadline import wait_until
 from incident import alert_about, rise
 from judge_server import JudgeServer, Step
+from sqlalchemy import create_engine, make_url, text
 
 from monitor.model.trends import AlertState, Series
 from monitor.store.sql_store import open_store
@@ -114,6 +116,42 @@ def test_database_that_hangs(rag_monitor: Command, start: Start) -> None:
         other.execute("ROLLBACK")
     assert "not ended within 0:00:02: something hangs" in monitor.text()
     assert IN_ORDER == ended(start("-c", settings, log="again.log"))
+
+
+def test_database_server_that_hangs(rag_monitor: Command, start: Start, postgres_url: str) -> None:
+    """A server that answers nothing any more, and closes no connection either, keeps the process no longer."""
+    settings = rag_monitor.write(
+        "frozen.yaml",
+        f"""
+        store: {{url: "{postgres_url}"}}
+        collectors: []
+        web: {{port: 0}}
+        runtime: {{stop_within: 3s}}
+        """,
+    )
+    monitor = start("-c", settings)
+    wait_until(lambda: "scheduler lease gained" in monitor.text(), "the first tick", seconds=60)
+    with frozen(postgres_url):
+        assert NOT_IN_ORDER == ended(monitor)
+    assert "not ended within 0:00:03: something hangs" in monitor.text()
+
+
+@contextmanager
+def frozen(url: str) -> Iterator[None]:
+    """Freeze the server's processes that serve this database."""
+    engine = create_engine(make_url(url).set(database="postgres"))
+    with engine.connect() as connection:
+        query = text("SELECT pid FROM pg_stat_activity WHERE datname = :name")
+        serving = connection.execute(query, {"name": make_url(url).database}).scalars().all()
+    engine.dispose()
+    assert serving
+    try:
+        for pid in serving:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in serving:
+            os.kill(pid, signal.SIGCONT)
 
 
 def test_hang_up(rag_monitor: Command, start: Start) -> None:

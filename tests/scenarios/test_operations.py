@@ -84,6 +84,9 @@ def test_every_documented_metric_exists() -> None:
         *(f"intake_{name}_total" for name in ("fragments", "refused", "failed")),
         *(f"tick_{name}" for name in ("duration_seconds", "rows_total", "failed_total", "skipped_total")),
         "plugin_failed_total",
+        "unscheduled_seconds",
+        "retention_overdue_seconds",
+        "web_clients_refused_total",
         *("notifications_undelivered", "notifications_undelivered_seconds"),
         *("annotations_missing", "annotations_missing_seconds"),
     }
