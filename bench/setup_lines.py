@@ -54,6 +54,8 @@ assemble: {{every: 200ms, quiet: 1500ms}}
 collectors: [{{kind: otlp_http, port: {http}}}, {{kind: otlp_grpc, port: {grpc}}}]
 """
 _CHECKS = {
+    "app": lambda turn: turn["app"] == "shop",
+    "release": lambda turn: turn["release"] in {"1", "1.4.2"},
     "query": lambda turn: turn["query"] == QUESTION,
     "citations": lambda turn: [citation["content"] for citation in turn["citations"] or ()] == [DOCUMENT],
     "response": lambda turn: turn["response"] == ANSWER,

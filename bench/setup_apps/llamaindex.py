@@ -1,5 +1,5 @@
 # pip: llama-index-observability-otel llama-index-core llama-index-llms-openai-like opentelemetry-sdk opentelemetry-exporter-otlp-proto-http
-# gives: query citations response session
+# gives: app release query citations response session
 import os
 
 from llama_index.core import Document, MockEmbedding, VectorStoreIndex
@@ -7,6 +7,7 @@ from llama_index.llms.openai_like import OpenAILike
 from llama_index.observability.otel import LlamaIndexOpenTelemetry
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
 
 # lines
 document = Document(text=os.environ["DOCUMENT"], id_="kb-1")

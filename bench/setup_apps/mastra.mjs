@@ -1,5 +1,5 @@
 // npm: @mastra/core@latest @mastra/observability@latest @mastra/otel-exporter@latest @ai-sdk/openai zod @opentelemetry/exporter-trace-otlp-proto
-// gives: query citations response asked_model tokens session
+// gives: app release query citations response model tokens session
 import { openai } from "@ai-sdk/openai";
 import { Agent } from "@mastra/core/agent";
 import { Mastra } from "@mastra/core/mastra";

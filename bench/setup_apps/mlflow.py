@@ -1,5 +1,5 @@
 # pip: mlflow langchain langchain-openai opentelemetry-sdk opentelemetry-exporter-otlp-proto-http
-# gives: query citations response model tokens
+# gives: query citations response model tokens session
 import os
 
 import mlflow
@@ -18,6 +18,7 @@ def retrieve(question):
 
 @mlflow.trace
 def answer(question):
+    mlflow.get_current_active_span().set_attribute("session.id", os.environ["SESSION"])
     found = "\n".join(document.page_content for document in retrieve(question))
     return (prompt | ChatOpenAI(model="m")).invoke({"found": found, "question": question}).content
 

@@ -1,9 +1,10 @@
 # pip: trulens-core trulens-otel-semconv openai opentelemetry-exporter-otlp-proto-http
-# gives: query citations response
+# gives: query citations response session
 import os
 
 from openai import OpenAI
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry import trace
 from trulens.apps.app import TruApp
 from trulens.core import TruSession
 from trulens.core.otel.instrument import instrument
@@ -35,5 +36,7 @@ class Shop:
 
 shop = Shop()
 with TruApp(shop, app_name="shop", app_version="1", main_method=shop.answer):
-    shop.answer(os.environ["QUESTION"])
+    with trace.get_tracer("shop").start_as_current_span("turn") as span:
+        span.set_attribute("session.id", os.environ["SESSION"])
+        shop.answer(os.environ["QUESTION"])
 TruSession().force_flush()

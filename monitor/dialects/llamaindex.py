@@ -188,7 +188,9 @@ DIALECT = Convention(
     setup=Setup(
         lines=(
             "pip install llama-index-observability-otel\n"
-            "LlamaIndexOpenTelemetry(span_exporter=OTLPSpanExporter()).start_registering()"
+            "resource = Resource.create()  # with the service's name and release, else it is named after LlamaIndex\n"
+            "LlamaIndexOpenTelemetry(span_exporter=OTLPSpanExporter(), service_name_or_resource=resource)"
+            ".start_registering()"
         ),
         session="set session.id on a span of your own around the turn",
         documents="retrievers emit their nodes",

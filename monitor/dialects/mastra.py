@@ -97,10 +97,12 @@ DIALECT = Convention(
     versions="@mastra/otel-exporter 0.3 to 1.4, its AI tracing",
     setup=Setup(
         lines=(
-            "new OtelExporter({ provider: { custom: {\n"
+            'new OtelExporter({ resourceAttributes: { "service.version": "1.4.2" }, provider: { custom: {\n'
             '  endpoint: "http://rag-monitor:4318/v1/traces", protocol: "http/protobuf" } } })'
         ),
-        remark="give no span processor that removes input and output",
+        remark=(
+            "give no span processor that removes input and output; without service.version the release is Mastra's"
+        ),
         session="tracingOptions: { metadata: { sessionId, userId } }, or memory: { thread, resource }",
         documents="let the tool that retrieves return objects with id and content",
     ),

@@ -98,7 +98,10 @@ DIALECT = Convention(
             "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf OTEL_EXPORTER_OTLP_ENDPOINT=http://rag-monitor:4318\n"
             "mlflow.langchain.autolog()  # or mlflow.openai, ..."
         ),
-        session="MLflow does not export its sessions; set session.id on a span of your own around the turn",
+        session=(
+            'MLflow does not export its sessions; mlflow.get_current_active_span().set_attribute("session.id", ...) '
+            "around the turn"
+        ),
         documents="decorate the function that retrieves with @mlflow.trace(span_type=SpanType.RETRIEVER)",
         languages=("python",),
     ),

@@ -129,6 +129,7 @@ DIALECT = Convention(
             "pip install trulens-otel-semconv\n"
             'TruSession(span_exporter=OTLPSpanExporter(endpoint="http://rag-monitor:4318/v1/traces"))'
         ),
+        remark="TruLens writes trulens for the service's name and its own release: two apps look like one",
         session="set session.id on a span of your own around the turn",
         documents='@instrument(span_type=RETRIEVAL, attributes={RETRIEVED_CONTEXTS: "return"})',
         languages=("python",),
