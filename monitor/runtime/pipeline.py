@@ -14,6 +14,7 @@ from functools import partial
 
 from monitor.ports import Channel, Clock, GoOn, Publisher, to_the_end
 from monitor.runtime.build import Parts
+from monitor.runtime.rewriting import rewrite_when_due
 from monitor.settings.tree import ScoreSettings
 from monitor.stages import alert, assemble, detect, publish, rollup, sample
 from monitor.stages.score import Scorer
@@ -113,16 +114,18 @@ class Pipeline:
 
     async def prune(self, now: datetime) -> int:
         """Delete what is older than the settings keep; what is left after a while waits for the next tick."""
-        kept, store = self.parts.settings.retention, self.parts.store.kept_text
+        kept, store = self.parts.settings.retention, self.parts.store
         go_on = self.tick_limit()
         prune = partial(
-            store.prune, text_before=now - kept.text, fragments_before=now - kept.spans, limit=_PRUNED_AT_ONCE
+            store.kept_text.prune, text_before=now - kept.text, fragments_before=now - kept.spans, limit=_PRUNED_AT_ONCE
         )
         touched = 0
         while rows := await asyncio.to_thread(prune):
             touched += rows
             if not go_on():
-                break
+                return touched
+        if kept.rewrite_every is not None:
+            await asyncio.to_thread(rewrite_when_due, store, every=kept.rewrite_every)
         return touched
 
     def scorer(self, settings: ScoreSettings, *, clock: Clock) -> Scorer:

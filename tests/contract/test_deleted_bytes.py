@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import make_url
 
 from monitor.errors import StoreUnavailable
+from monitor.runtime.rewriting import rewrite_when_due
 from monitor.store.sql_store import open_store
 
 if TYPE_CHECKING:
@@ -85,16 +86,60 @@ def test_erased_text_leaves_the_files_of_postgresql(postgres_url: str, make: Mak
         traces = [turn.trace_id for turn in store.turns() if turn.trace_id != kept.trace_id]
         assert 50 == store.kept_text.erase(traces).turns
         assert store.kept_text.rewrite()
-        # Segments of the log are used again by their room, not emptied; here they are removed instead.
-        server.execute("ALTER SYSTEM SET wal_recycle = off")
-        server.execute("SELECT pg_reload_conf()")
-        for _ in range(2):
-            server.execute("SELECT pg_switch_wal()")
-            server.execute("CHECKPOINT")
-        server.execute("ALTER SYSTEM RESET wal_recycle")
-        server.execute("SELECT pg_reload_conf()")
+        remove_log(server)
         assert [] == files_with_canary(Path(folder))
         assert kept == store.turn(kept.turn_id)
+
+
+def remove_log(server: psycopg.Connection) -> None:
+    """Make the segments of PostgreSQL's log that it needs no more go.
+
+    They are used again by their room, not emptied; here they are removed instead.
+    """
+    server.execute("ALTER SYSTEM SET wal_recycle = off")
+    server.execute("SELECT pg_reload_conf()")
+    for _ in range(2):
+        server.execute("SELECT pg_switch_wal()")
+        server.execute("CHECKPOINT")
+    server.execute("ALTER SYSTEM RESET wal_recycle")
+    server.execute("SELECT pg_reload_conf()")
+
+
+def test_pruned_text_leaves_the_files_of_postgresql(postgres_url: str, make: Make) -> None:
+    """After retention the bytes stay in the tables' pages, until the tables are written anew."""
+    with (
+        closing(open_store(postgres_url)) as store,
+        psycopg.connect(postgres_url.replace("+psycopg", ""), autocommit=True) as server,
+    ):
+        (folder,) = server.execute("SHOW data_directory").fetchone() or ("",)
+        fill(store, make, 50, started_at=make.now)
+        later = make.now + timedelta(days=1)
+        kept = replace(make.turn(started_at=later), query="a younger question")
+        make.assembled(store, kept)
+        while store.kept_text.prune(text_before=later, fragments_before=later, limit=1000):
+            pass
+        remove_log(server)
+        assert files_with_canary(Path(folder))
+        assert rewrite_when_due(store, every=timedelta(days=7))
+        assert not rewrite_when_due(store, every=timedelta(days=7))
+        remove_log(server)
+        assert [] == files_with_canary(Path(folder))
+        assert kept == store.turn(kept.turn_id)
+
+
+def test_rewriting_that_failed_is_tried_within_the_hour(tmp_path: Path, make: Make) -> None:
+    """While somebody reads, it fails and is put off, for an hour instead of the days between two."""
+    path = tmp_path / "store.db"
+    with closing(open_store(f"sqlite:///{path}", patience=timedelta(seconds=1))) as store:
+        fill(store, make, 3, started_at=make.now)
+        with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM turns").fetchone()
+            with pytest.raises(StoreUnavailable, match="a reader keeps the log"):
+                rewrite_when_due(store, every=timedelta(days=7))
+        left = store.lease_left("rewrite")
+        assert left is not None
+        assert left <= timedelta(hours=1)
 
 
 def test_file_that_is_being_read_is_not_called_rewritten(tmp_path: Path, make: Make) -> None:
