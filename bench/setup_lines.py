@@ -287,9 +287,8 @@ def main() -> None:
         with_what = releases(app) if app.environment.exists() else ""
         result = f"no {', '.join(outcome.missing)}" if outcome.missing else f"one turn: {' '.join(app.said('gives'))}"
         print(f"{app.name}: {outcome.ended}" + (f"; {result}; {with_what}" if with_what else ""), flush=True)
-        print(*(f"    {line}" for line in outcome.doctor), sep="\n", flush=True)
-        if options.turns:
-            print(*(f"    {json.dumps(turn)}" for turn in outcome.turns), sep="\n", flush=True)
+        below = [*outcome.doctor, *(json.dumps(turn) for turn in outcome.turns if options.turns)]
+        print("".join(f"    {line}\n" for line in below), end="", flush=True)
         failed |= not outcome.passed and outcome.ended != "not installed"
     sys.exit(failed)
 
