@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from monitor.access.refusals import Refusals, peer_name
@@ -29,6 +30,9 @@ log = logging.getLogger(__name__)
 _AT_ONCE = 16
 """Connections accepted before others of the loop have their turn."""
 _LOOK_EVERY = 1.0
+_COUNT_EVERY = 0.05
+"""Seconds for which a count of descriptors holds; in between, those that come are added."""
+_DESCRIPTORS = Path("/dev/fd")
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _ALMOST_FULL, _NOT_FULL = 0.8, 0.6
 """Shares of the cap at which a line warns, and below which the next warning may come."""
@@ -129,7 +133,8 @@ class Door:
         self._turn_at = 0.0
         """The loop's time of the latest turn in which connections were accepted."""
         self._descriptors = 0
-        """The lowest number that a connection's descriptor must not have."""
+        """How many the process may have in use when this listener lets somebody in."""
+        self._in_use, self._counted_at = 0, float("-inf")
 
     @property
     def connections(self) -> int:
@@ -166,6 +171,11 @@ class Door:
 
     def _accept(self, listener: socket.socket) -> None:
         self._turn_at = asyncio.get_running_loop().time()
+        if self._turn_at - self._counted_at > _COUNT_EVERY:
+            self._counted_at = self._turn_at
+            # Counting takes one itself; where there is none left, accepting says so.
+            with suppress(OSError):
+                self._in_use = sum(1 for _ in _DESCRIPTORS.iterdir())
         for _ in range(_AT_ONCE):
             try:
                 accepted, address = listener.accept()
@@ -190,7 +200,7 @@ class Door:
     def _admit(self, accepted: socket.socket, address: str) -> None:
         accepted.setblocking(False)  # noqa: FBT003 -- the standard library's
         client = _Client(peer_of(address), peer_name(address))
-        if not self._has_room(client, accepted.fileno()):
+        if not self._has_room(client):
             if self._certificates is None:
                 with suppress(OSError):
                     accepted.send(self._come_back)
@@ -198,6 +208,7 @@ class Door:
             return
         self._peers.setdefault(client.peer, _Peer()).newcomers[client] = None
         self._open += 1
+        self._in_use += 1
         self._warn()
         loop = asyncio.get_running_loop()
         client.silent, client.since = accepted, loop.time()
@@ -215,7 +226,7 @@ class Door:
         )
         client.opening = loop.create_task(self._serve(client, connection, accepted), name=f"opening {self._where}")
 
-    def _has_room(self, client: _Client, descriptor: int) -> bool:
+    def _has_room(self, client: _Client) -> bool:
         """Return whether one more may come in; one that does nothing has to leave for it where there is no room."""
         limits = self._limits
         of_peer = self._peers.get(client.peer, ())
@@ -224,9 +235,8 @@ class Door:
             return self._made_room(client, client.peer, "peer_full", text)
         if self._open >= limits.max_connections:
             text = f"{self._open} connections are open (max_connections)"
-        elif descriptor >= self._descriptors:
-            # A new descriptor is the lowest that is free: all below are in use.
-            text = f"{descriptor} file descriptors are in use; others are left to the store, the judge and web"
+        elif self._in_use >= self._descriptors:
+            text = f"{self._in_use} file descriptors are in use; others are left to the store, the judge and web"
         else:
             return True
         reason = "full" if self._open >= limits.max_connections else "descriptors"
