@@ -58,11 +58,11 @@ layers: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 ifneq ($(UV),)
 	$(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
-	$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[postgres]' --group dev
+	$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[grafana,postgres]' --group dev
 else
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[postgres]' --group dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[grafana,postgres]' --group dev
 endif
 	@touch $@
 

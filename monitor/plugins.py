@@ -141,9 +141,20 @@ def optional(module: str, *, extra: str, where: str) -> ModuleType:
         ) from None
 
 
-def on_demand(name: str) -> ModuleType:
-    """Return one of our own modules that most processes never need: the judge's client costs 25 MB, Grafana's 10."""
-    return importlib.import_module(name)
+def on_demand(name: str, *, extra: str = "", where: str = "") -> ModuleType:
+    """Return one of our own modules that most processes never need: the judge's client costs 25 MB, Grafana's 10.
+
+    Raises:
+        ConfigError: a package of `extra`, which the settings at `where` need, is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if not extra:
+            raise
+        raise ConfigError(
+            f"needs the package {error.name}, which is not installed here; install rag-monitor[{extra}]", where=where
+        ) from None
 
 
 def _shipped(group: str) -> frozenset[str]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import packages_distributions
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import click
 from rich.markup import escape
@@ -31,6 +30,7 @@ from monitor.runtime.build import (
     build_endpoint,
     build_judge,
     build_metrics,
+    build_publisher,
     load_dialects,
     named_metrics,
 )
@@ -39,9 +39,6 @@ from monitor.runtime.store_opening import sqlite_file, store_address
 from monitor.settings.tree import Settings
 from monitor.store import migration
 from monitor.store.database import Database
-
-if TYPE_CHECKING:
-    from monitor.grafana.publisher import GrafanaPublisher
 
 _PATIENCE = timedelta(seconds=10)
 _OURS = ("monitor", "collectors")
@@ -192,10 +189,9 @@ async def _channels(settings: Settings) -> str:
 
 
 async def _grafana(settings: Settings) -> str:
-    if not settings.grafana.url:
+    publisher = build_publisher(settings, lambda: datetime.now(UTC))
+    if publisher is None:
         return "not configured"
-    publisher_type = cast("type[GrafanaPublisher]", plugins.on_demand("monitor.grafana.publisher").GrafanaPublisher)
-    publisher = publisher_type(settings.grafana, clock=lambda: datetime.now(UTC))
     try:
         return await publisher.check()
     finally:

@@ -14,15 +14,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from monitor import plugins
 from monitor.access.addresses import entrance
 from monitor.access.gate import gate
 from monitor.errors import ConfigError
 from monitor.http_server.server import Server
 from monitor.ports import Channel, Clock, Collector
-from monitor.runtime.build import Parts, build_channels, build_collectors, open_parts
+from monitor.runtime.build import Parts, build_channels, build_collectors, build_publisher, open_parts
 from monitor.runtime.channel_digests import channel_digests
 from monitor.runtime.descriptors import raise_descriptor_limit
 from monitor.runtime.intake import Intake
@@ -87,7 +86,7 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
         collectors = build_collectors(settings, intake, clock=clock) if "ingest" in roles else {}
         telemetry = Telemetry(version("rag-monitor"))
         stack.callback(telemetry.close)
-        publisher = _publisher(settings, clock)
+        publisher = build_publisher(settings, clock)
         if publisher is not None:
             stack.push_async_callback(publisher.close)
         leadership = Leadership(parts.store, parts.worker, clock=clock)
@@ -206,13 +205,6 @@ async def _scoring(pipeline: Pipeline, vitals: Vitals, clock: Clock, stopping: S
     finally:
         stopping.begin()
         await asyncio.gather(worker, return_exceptions=True)
-
-
-def _publisher(settings: Settings, clock: Clock) -> GrafanaPublisher | None:
-    if not settings.grafana.url:
-        return None
-    publisher = cast("type[GrafanaPublisher]", plugins.on_demand("monitor.grafana.publisher").GrafanaPublisher)
-    return publisher(settings.grafana, clock=clock)
 
 
 def _ticks(pipeline: Pipeline, vitals: Vitals) -> tuple[Tick, ...]:

@@ -49,6 +49,7 @@ from monitor.store.pseudonyms import pseudonym
 from monitor.store.sql_store import SqlStore
 
 if TYPE_CHECKING:
+    from monitor.grafana.publisher import GrafanaPublisher
     from monitor.judging.endpoint.client import OpenAIJudge
 
 
@@ -189,6 +190,19 @@ def build_endpoint(settings: EndpointSettings, where: str) -> OpenAIJudge:
         max_prompt_tokens=settings.max_prompt_tokens,
         trust=authorities(settings.ca_file, f"{where}.ca_file"),
     )
+
+
+def build_publisher(settings: Settings, clock: Clock) -> GrafanaPublisher | None:
+    """Return what publishes to Grafana; None when the settings name none.
+
+    Raises:
+        ConfigError: the address is none, or the packages of the extra `grafana` are not installed.
+    """
+    if not settings.grafana.url:
+        return None
+    module = plugins.on_demand("monitor.grafana.publisher", extra="grafana", where="grafana.url")
+    publisher = cast("type[GrafanaPublisher]", module.GrafanaPublisher)
+    return publisher(settings.grafana, clock=clock)
 
 
 def build_metrics(

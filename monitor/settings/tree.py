@@ -267,7 +267,7 @@ class AlertSettings(Section):
 
 
 class GrafanaSettings(Section):
-    """Grafana's HTTP API; nothing is pushed while `url` is null."""
+    """Grafana's HTTP API, with the extra `grafana`; nothing is pushed while `url` is null."""
 
     url: str | None = None
     """Null: the environment's `GRAFANA_URL`."""
