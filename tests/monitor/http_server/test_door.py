@@ -211,10 +211,12 @@ async def test_descriptors_are_left_to_others() -> None:
                 stdout=asyncio.subprocess.PIPE,
             )
             assert crowd.stdout
-            assert b"there\n" == await asyncio.wait_for(crowd.stdout.readline(), 60)
-            await until(lambda: refusals.counts().get("gave_way", 0) > 200, "the crowd to be in")
-            assert descriptors_in_use() <= most - 10
-            async with client_of(pages) as client:
-                assert await served(client)
-            assert refusals.counts().keys() == {"gave_way"}
-            await crowd.communicate()
+            try:
+                assert b"there\n" == await asyncio.wait_for(crowd.stdout.readline(), 60)
+                await until(lambda: refusals.counts().get("gave_way", 0) > 200, "the crowd to be in")
+                assert descriptors_in_use() <= most - 10
+                async with client_of(pages) as client:
+                    assert await served(client)
+            finally:
+                crowd.kill()
+                await crowd.wait()
