@@ -18,8 +18,10 @@ from monitor.access.gate import gate
 from monitor.http_server.server import Server
 from monitor.runtime.build import build_collectors, open_parts
 from monitor.runtime.intake import Intake
+from monitor.runtime.leadership import Leadership
 from monitor.runtime.pipeline import Pipeline
 from monitor.runtime.schedule import Schedule, Tick
+from monitor.runtime.stopping import Stopping
 from monitor.runtime.vitals import Vitals
 from monitor.settings.tree import load
 from monitor.stages.rollup import Pace
@@ -59,7 +61,10 @@ async def main(file: str) -> None:
             Tick(name="sample", every=settings.sample.every, run=pipeline.sample),
             Tick(name="rollup", every=settings.rollup.every, run=pipeline.rollup),
         )
-        await stack.enter_async_context(Schedule(ticks, store, telemetry, clock=now))
+        leadership = Leadership(store, parts.worker, clock=now)
+        stopping = Stopping(settings.runtime.stop_within)
+        schedule = Schedule(ticks, leadership, telemetry, clock=now, stopping=stopping)
+        await stack.enter_async_context(schedule)
         intake = await stack.enter_async_context(Intake(store, settings.intake))
         vitals.watch_intake(intake)
         for collector in build_collectors(settings, intake, clock=now).values():

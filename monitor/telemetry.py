@@ -19,9 +19,10 @@ from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, V
 from opentelemetry.sdk.resources import Resource
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
 
-_QUIETER = {"kafka": logging.CRITICAL}
+_QUIETER = {"kafka": logging.CRITICAL, "apscheduler": logging.ERROR}
 """Libraries that log again and again what we tell once or count. kafka-python has a line for every try at a broker that
-is gone, and puts whole requests into some."""
+is gone, and puts whole requests into some; the scheduler has one for every tick that is not started, which is
+`tick_skipped_total`."""
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -76,10 +77,9 @@ class Telemetry:
         """Record one tick that raised; `reason` is an error class or a `StoreUnavailable.reason`."""
         self._failures.add(1, {"tick": tick, "reason": reason})
 
-    def skipped(self, tick: str, *, count: int) -> None:
-        """Record how many ticks did not begin in time, since the one before was still running."""
-        if count:
-            self._missed.add(count, {"tick": tick, "reason": "overlap"})
+    def skipped(self, tick: str) -> None:
+        """Record a tick that did not begin in time, since the one before was still running."""
+        self._missed.add(1, {"tick": tick, "reason": "overlap"})
 
     def committed(self, took: timedelta) -> None:
         """Record one transaction of the intake that succeeded."""

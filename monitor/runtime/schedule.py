@@ -1,7 +1,10 @@
-"""Calls ticks at intervals, one at a time each, whatever the clock is set to; it remembers nothing.
+"""APScheduler as a clock: it calls ticks, coalesced, one at a time each, and remembers nothing.
 
 A tick reads what is to do from the store, so a missed, doubled or late one is harmless. The lease keeps several
 schedulers from doing the same work twice; losing it costs nothing but that.
+
+APScheduler plans by the wall clock, so one that is set back by a day would leave it waiting for a day. When that clock
+is set, every tick is planned anew.
 """
 
 from __future__ import annotations
@@ -13,9 +16,12 @@ import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self
+
+from apscheduler.events import EVENT_JOB_MAX_INSTANCES, JobEvent
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from monitor.errors import MonitorError, Permanent, StoreUnavailable
 from monitor.ports import Clock
@@ -24,6 +30,11 @@ from monitor.runtime.stopping import Stopping
 from monitor.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
+
+_LOOK = timedelta(seconds=1)
+"""How often the wall clock is compared with the steady one."""
+_STEP = timedelta(seconds=1)
+"""By how much it differs when it was set; slewing, as time servers do, stays far below within a look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,21 +50,46 @@ class Schedule(AbstractAsyncContextManager["Schedule"]):
     """Runs ticks while entered; leaving waits for the one under way."""
 
     def __init__(
-        self, ticks: Sequence[Tick], leadership: Leadership, telemetry: Telemetry, *, clock: Clock, stopping: Stopping
+        self,
+        ticks: Sequence[Tick],
+        leadership: Leadership,
+        telemetry: Telemetry,
+        *,
+        clock: Clock,
+        stopping: Stopping,
+        wall: Callable[[], float] = time.time,
     ) -> None:
+        """Prepare; `clock` is what ticks are told, `wall` (seconds since 1970) is what APScheduler goes by."""
         self._ticks = tuple(ticks)
         self._leadership = leadership
         self._telemetry = telemetry
         self._clock = clock
         self._stopping = stopping
+        self._wall = wall
         self._failing: dict[str, str] = {}
         """Tick -> why it failed last; what stays the same is logged once."""
-        self._ended = asyncio.Event()
-        self._beats: Sequence[asyncio.Task[None]] = ()
+        self._running: set[asyncio.Task[object]] = set()
+        self._watch: asyncio.Task[None] | None = None
+        self._scheduler = AsyncIOScheduler(timezone=UTC)
 
     async def __aenter__(self) -> Self:
         """Begin; every tick runs once at once."""
-        self._beats = [asyncio.create_task(self._keep_running(tick), name=tick.name) for tick in self._ticks]
+        self._scheduler.add_listener(self._on_overlap, EVENT_JOB_MAX_INSTANCES)
+        for tick in self._ticks:
+            self._scheduler.add_job(
+                self._run,
+                "interval",
+                args=(tick,),
+                id=tick.name,
+                seconds=tick.every.total_seconds(),
+                next_run_time=datetime.now(UTC),
+                coalesce=True,
+                max_instances=1,
+                # The default drops a run that is a second late with a log line nobody reads.
+                misfire_grace_time=None,
+            )
+        self._scheduler.start()
+        self._watch = asyncio.create_task(self._follow_wall_clock(), name="wall clock")
         return self
 
     async def __aexit__(
@@ -63,26 +99,42 @@ class Schedule(AbstractAsyncContextManager["Schedule"]):
 
         Those that go on for longer are cancelled: a channel may be silent for minutes.
         """
-        self._ended.set()
-        _, late = await asyncio.wait(self._beats, timeout=self._stopping.left().total_seconds())
-        for beat in late:
-            log.warning("%s tick: not done in the time for stopping; the next scheduler does it again", beat.get_name())
-            beat.cancel()
-        await asyncio.gather(*self._beats, return_exceptions=True)
+        if self._watch is not None:
+            self._watch.cancel()
+        # Shut down with ticks under way, APScheduler cancels them at once and logs a traceback for each.
+        self._scheduler.pause()
+        await asyncio.sleep(0)
+        if self._running:
+            _, late = await asyncio.wait(self._running, timeout=self._stopping.left().total_seconds())
+            for task in late:
+                log.warning(
+                    "%s tick: not done in the time for stopping; the next scheduler does it again", task.get_name()
+                )
+                task.cancel()
+            await asyncio.gather(*self._running, return_exceptions=True)
+        self._scheduler.shutdown(wait=False)
         with suppress(StoreUnavailable):
             await asyncio.to_thread(self._leadership.give_back)
 
-    async def _keep_running(self, tick: Tick) -> None:
-        """Run a tick, and again at each multiple of its interval; those that come while it runs are skipped."""
-        every = tick.every.total_seconds()
-        at = time.monotonic()
-        while not self._ended.is_set():
-            await self._guarded(tick)
-            late = time.monotonic() - at
-            self._telemetry.skipped(tick.name, count=int(late // every))
-            at += every * (late // every + 1)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._ended.wait(), at - time.monotonic())
+    async def _follow_wall_clock(self) -> None:
+        """Let every tick run at once whenever the wall clock was set."""
+        ahead = self._wall() - time.monotonic()
+        while True:
+            await asyncio.sleep(_LOOK.total_seconds())
+            before, ahead = ahead, self._wall() - time.monotonic()
+            if abs(ahead - before) > _STEP.total_seconds():
+                for job in self._scheduler.get_jobs():
+                    job.modify(next_run_time=datetime.now(UTC))
+
+    async def _run(self, tick: Tick) -> None:
+        if task := asyncio.current_task():
+            task.set_name(tick.name)
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+        await self._guarded(tick)
+
+    def _on_overlap(self, event: JobEvent) -> None:
+        self._telemetry.skipped(event.job_id)
 
     async def _guarded(self, tick: Tick) -> None:
         began = time.monotonic()
