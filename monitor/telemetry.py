@@ -1,13 +1,11 @@
-"""Our own metrics (`rag_monitor_*`) through opentelemetry-sdk, rendered for Prometheus; and logging set-up.
+"""Our own metrics (`rag_monitor_*`) through opentelemetry-sdk, rendered for Prometheus.
 
 Names follow Prometheus: a counter `rag_monitor_<noun>_<past participle>_total{reason}`, seconds and bytes in the name.
-Labels never hold user text. Nothing here is global but the logging configuration of the process that asked for it.
+Labels never hold user text. Nothing here is global.
 """
 
 from __future__ import annotations
 
-import logging
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -19,10 +17,6 @@ from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, V
 from opentelemetry.sdk.resources import Resource
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
 
-_QUIETER = {"kafka": logging.CRITICAL, "apscheduler": logging.ERROR}
-"""Libraries that log again and again what we tell once or count. kafka-python has a line for every try at a broker that
-is gone, and puts whole requests into some; the scheduler has one for every tick that is not started, which is
-`tick_skipped_total`."""
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -108,16 +102,3 @@ class Telemetry:
     def close(self) -> None:
         """Stop collecting."""
         self._provider.shutdown()
-
-
-def configure_logging(level: str) -> None:
-    """Log to standard error, one line a record; foreign libraries only from WARNING up, some from higher."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(logging.WARNING)
-    for ours in ("monitor", "collectors"):
-        logging.getLogger(ours).setLevel(level)
-    for library, least in _QUIETER.items():
-        logging.getLogger(library).setLevel(least)

@@ -15,7 +15,6 @@ from monitor.cli.options import examples
 from monitor.cli.output import progress_bar, run_loop
 from monitor.runtime.app import utc_now
 from monitor.settings.tree import Settings
-from monitor.telemetry import configure_logging
 
 
 @click.command(epilog=examples("rag-monitor demo", "rag-monitor demo --seed 7 --out /tmp/demo"))
@@ -28,7 +27,6 @@ def demo(out: Path, seed: int, days: int, turns_per_hour: int) -> int:
 
     If OPENAI_API_KEY is set (and OPENAI_BASE_URL, OPENAI_MODEL), that model judges a tenth of the turns.
     """
-    configure_logging("WARNING")
     now = utc_now().replace(minute=0, second=0, microsecond=0)
     scenario = Scenario(seed=seed, days=days, turns_per_hour=turns_per_hour, start=now - timedelta(days=days))
     settings = settings_for(out, os.environ)

@@ -26,6 +26,7 @@ from monitor.cli.score import score
 from monitor.cli.trends import trends
 from monitor.cli.turns import turns
 from monitor.errors import ConfigError, MonitorError
+from monitor.log_lines import configure_logging, show_fault
 
 _USAGE, _INTERRUPTED = 2, 130
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
@@ -33,6 +34,8 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
 def main() -> None:
     """Run the command and exit with its status."""
+    sys.excepthook = show_fault
+    configure_logging("WARNING")
     try:
         status = commands(standalone_mode=False)
     except click.exceptions.Abort:

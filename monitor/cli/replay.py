@@ -19,7 +19,6 @@ from monitor.runtime.drive import Driven, complete_at, drive
 from monitor.runtime.intake import Intake
 from monitor.runtime.pipeline import Pipeline
 from monitor.settings.tree import Settings
-from monitor.telemetry import configure_logging
 
 _STILL_COMPLAINED = 20
 
@@ -56,7 +55,6 @@ def replay(path: Path, config: Path | None, store_url: str | None, judge: str | 
     """
     overrides = {"RAG_MONITOR__JUDGE__KIND": judge} if judge else {}
     settings = settings_of(config, store_url, overrides)
-    configure_logging("WARNING")
     replayed = run_loop(_replay(path, settings, app))
     for complaint in replayed.complaints:
         click.echo(complaint, err=True)

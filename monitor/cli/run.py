@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from functools import partial
 from pathlib import Path
@@ -12,11 +13,13 @@ import click
 from monitor.cli.options import CONFIG, STORE, blamed_at, examples, settings_of
 from monitor.cli.output import run_loop
 from monitor.errors import ConfigError
+from monitor.log_lines import configure_logging
 from monitor.ports import Collector, Entrance, Listening
 from monitor.runtime.app import ROLES, running
 from monitor.runtime.signals import take_signals
 from monitor.settings.tree import Settings
-from monitor.telemetry import configure_logging
+
+log = logging.getLogger(__name__)
 
 _SWITCH_SECONDS = 0.0005
 """How long a stage's thread keeps the interpreter while a request waits; Python's own 5 ms are felt by senders."""
@@ -29,7 +32,7 @@ _SWITCH_SECONDS = 0.0005
 def run(config: Path | None, store_url: str | None, roles: tuple[str, ...]) -> None:
     """Accept telemetry, judge, roll up, alert; until SIGTERM or SIGINT, of which a second one ends it at once."""
     settings = settings_of(config, store_url)
-    configure_logging(settings.log.level)
+    configure_logging(settings.log.level, settings.log.format)
     try:
         sys.setswitchinterval(_SWITCH_SECONDS)
         run_loop(_serve(settings, frozenset(roles or ROLES)))
@@ -44,9 +47,17 @@ async def _serve(settings: Settings, roles: frozenset[str]) -> None:
     take_signals(partial(loop.call_soon_threadsafe, stop.set), within=settings.runtime.stop_within)
     async with running(settings, roles=roles) as monitor:
         for name, collector in monitor.collectors.items():
-            click.echo(f"{name}: {_source(collector)}", err=True)
-        click.echo(f"health and metrics: {monitor.web_entrance}", err=True)
+            _tell(settings, f"{name}: {_source(collector)}")
+        _tell(settings, f"health and metrics: {monitor.web_entrance}")
         await stop.wait()
+
+
+def _tell(settings: Settings, line: str) -> None:
+    """Tell whoever started us; where programs read the log it has no other lines."""
+    if settings.log.format == "json":
+        log.info("%s", line)
+    else:
+        click.echo(line, err=True)
 
 
 def _source(collector: Collector) -> str:

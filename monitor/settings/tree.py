@@ -323,6 +323,9 @@ class LogSettings(Section):
 
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """What is at least as grave is written, to standard error."""
+    format: Literal["text", "json"] = "text"
+    """`json` for an object a line: `time` in UTC, `level`, `logger`, `message`, and where there are any `fields` and
+    `exception`. What keeps `run` from starting is said as text."""
 
 
 class Settings(Section):
