@@ -6,6 +6,7 @@ import pytest
 pytest_plugins = (
     "requirement",
     "left_out",
+    "sendable",
     "guard",
     "front",
     "kafka_service",
