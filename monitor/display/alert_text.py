@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 
 from monitor.model.trends import Alert, AlertState, Regression, Series
+from monitor.text.invisible import escaped
 
-_OFF_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-"""What ends a line or a column, other control characters, and those that turn the direction of writing round."""
+_MARKUP = str.maketrans({character: chr(ord(character) + 0xFEE0) for character in "<>&[]@*`~"})
+"""Each becomes its full-width form, which looks like it and means nothing to anybody who reads markup."""
 
 
 def headline(alert: Alert) -> str:
@@ -22,7 +22,7 @@ def headline(alert: Alert) -> str:
     if alert.state is AlertState.RESOLVED:
         event = f"incident is over, the defect rate was {rate} (normal: {normal})"
     remark = "; the model of the judge changed at about that time" if regression.judge_change else ""
-    return f"{subject(regression.series)}: {event}{remark}"
+    return plain(f"{subject(regression.series)}: {event}{remark}")
 
 
 def explanation(alert: Alert) -> str:
@@ -37,17 +37,18 @@ def explanation(alert: Alert) -> str:
     if regression.release:
         sentences.append(f"Most of these turns ran on release {one_line(regression.release)}.")
     if regression.judge_change:
-        sentences.append(regression.judge_change)
+        # It names models as their endpoint does.
+        sentences.append(escaped(regression.judge_change))
     sentences.append(f"Detected on {instant(regression.detected_at)}.")
     if regression.promise:
         sentences.append(regression.promise)
-    return " ".join(sentences)
+    return plain(" ".join(sentences))
 
 
 def subject(series: Series) -> str:
     """Return what a series is about, such as `groundedness of support-bot (production, language=de)`."""
     where = ", ".join(one_line(part) for part in (series.environment, series.slice) if part)
-    return f"{series.metric} of {one_line(series.app)}" + (f" ({where})" if where else "")
+    return f"{one_line(series.metric)} of {one_line(series.app)}" + (f" ({where})" if where else "")
 
 
 def one_line(text: str, *, most: int = 60) -> str:
@@ -61,13 +62,16 @@ def one_line(text: str, *, most: int = 60) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def escaped(text: str) -> str:
-    r"""Return the text with escapes for what ends a line or is obeyed by a terminal.
+def plain(sentence: str) -> str:
+    r"""Return a sentence in which senders chose the names as it may be sent: text to Grafana, Slack, Teams and mail.
 
-    >>> escaped("\x1b[31mred\n")
-    '\\x1b[31mred\\n'
+    Whoever passes an alert on may take it for HTML, Markdown or Slack's own markup, in which a name could be a link, a
+    picture or a call to a whole channel.
+
+    >>> plain("<!channel> https://x.example") == "\uff1c!channel\uff1e https\uff1a//x.example"
+    True
     """
-    return _OFF_LINE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    return sentence.translate(_MARKUP).replace("://", "\uff1a//")
 
 
 def percent(share: float) -> str:

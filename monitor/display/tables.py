@@ -12,12 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.display.alert_document import alert_document
-from monitor.display.alert_text import escaped, one_line, subject
+from monitor.display.alert_text import one_line, subject
 from monitor.model.judgements import FAILURES, Outcome, Unscored
 from monitor.model.spans import EPOCH
 from monitor.model.trends import Alert, Rollup, Sums
 from monitor.model.turns import Turn
 from monitor.statistics.rates import bounds, wilson_rate
+from monitor.text.invisible import escaped
 from monitor.text.timestamps import rfc3339
 
 _MONDAY = datetime(1970, 1, 5, tzinfo=UTC)

@@ -24,6 +24,7 @@ from monitor.model.spans import EPOCH
 from monitor.model.trends import Alert
 from monitor.ports import Clock
 from monitor.settings.tree import GrafanaSettings
+from monitor.text.invisible import escaped
 
 log = logging.getLogger(__name__)
 
@@ -282,7 +283,7 @@ def _annotate(api: Api, alert: Alert) -> None:
     series = regression.series
     name = f"alert:{alert.alert_id}"
     annotation_tags = [
-        t[:_LONGEST_TAG] for t in ("rag-monitor", series.app, series.metric, series.environment, name) if t
+        escaped(t)[:_LONGEST_TAG] for t in ("rag-monitor", series.app, series.metric, series.environment, name) if t
     ]
     began = _milliseconds(regression.began_at)
     ended = began if regression.recovered_at is None else _milliseconds(regression.recovered_at)

@@ -54,7 +54,9 @@ class HealthPages:
         except Rejected as error:
             status, kind, body = 401, _TEXT, f"{error}\n".encode()
             hints = [(b"www-authenticate", CHALLENGE)]
-        headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *hints]
+        # Names that senders chose stand in the metrics: a browser must not take them for HTML.
+        kinds = [(b"content-type", kind.encode()), (b"x-content-type-options", b"nosniff")]
+        headers = [*kinds, (b"content-length", str(len(body)).encode()), *hints]
         await send({"type": "http.response.start", "status": status, "headers": headers, "trailers": False})
         sent = b"" if scope["method"] == "HEAD" else body
         await send({"type": "http.response.body", "body": sent, "more_body": False})

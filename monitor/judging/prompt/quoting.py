@@ -8,19 +8,13 @@ import re
 from collections.abc import Sequence
 
 from monitor.model.own_calls import MARK_LENGTH
+from monitor.text.invisible import JOINERS, UNSEEN
 
 CONTEXT_TRUNCATED = "context_truncated"
 """Flag: the judge did not see all of the documents' text."""
 
-# Controls but tab and newline; soft hyphen and grapheme joiner; zero-width and bidirectional marks; invisible operators
-# and fillers; variation selectors and tag characters, which carry hidden text.
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
-    "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
-)
-# Between letters of Arabic, Indic and other scripts that join them these two are spelling; elsewhere they only hide.
-_JOINING = "[\u0600-\u0dff\u1000-\u109f\u1780-\u17ff]"
-_JOINERS = re.compile(f"(?<!{_JOINING})[\u200c\u200d]|[\u200c\u200d](?!{_JOINING})")
+# With controls, but for tab and newline.
+_INVISIBLE = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{UNSEEN}]")
 _TAG = re.compile(r"<(?=\s*+(?:/\s*+)?document\b)", re.IGNORECASE)
 _QUOTES = re.compile(r'["<>]+')
 _LONGEST_NAME = 120
@@ -40,7 +34,7 @@ def clean(text: str, mark: str) -> str:
     >>> clean("a\u200bb 121233 c", "123")
     'ab  c'
     """
-    plain = _JOINERS.sub("", _INVISIBLE.sub("", _NEWLINES.sub("\n", text)))
+    plain = JOINERS.sub("", _INVISIBLE.sub("", _NEWLINES.sub("\n", text)))
     # Taking one mark out can put another together.
     while mark in plain:
         plain = plain.replace(mark, "")

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from incident import alert_about, rise
 
-from monitor.display.alert_text import escaped, explanation, headline, instant, one_line, percent, subject
+from monitor.display.alert_text import explanation, headline, instant, one_line, percent, subject
 from monitor.model.trends import Alert, AlertState, Series
+from monitor.text.invisible import escaped
 
 BEGAN = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
 
@@ -82,3 +83,23 @@ def test_names_break_no_sentence(name: str) -> None:
     for text in (subject(series), headline(named), explanation(named)):
         assert text.isprintable()
         assert len(text) < 500
+
+
+HOSTILE = (
+    "<a href='https://x.example/login'>shop</a><img src=x onerror=alert(1)>", "<!channel> <@U1|you>", "@here @everyone",
+    "[log in](https://x.example)", "![x](http://x.example/p.png)", "*shop* `x` ~y~ &lt;b&gt;",
+    "shop\u202e\u200e\u200f\u061c\u200b", "\r\nBcc: all@example.org",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_are_text(name: str) -> None:
+    """A name is text to whoever takes an alert for HTML, Markdown, Slack's markup or the head of a mail."""
+    series = Series(app=name, environment=name, slice=f"language={name}", metric=name, rubric_id="r")
+    named = alert(series=series)
+    named = replace(named, regression=replace(named.regression, release=name, judge_change=f"From {name} to y."))
+    for text in (headline(named), explanation(named)):
+        assert not set("<>&[]@*`~") & set(text)
+        assert "://" not in text
+        assert text == escaped(text)
+        assert "defect" in text

@@ -222,6 +222,17 @@ async def test_the_dashboard_is_made_in_a_folder_of_its_own(grafana: Grafana, ur
     assert len(grafana.sent("POST")) == 2
 
 
+async def test_names_are_text(grafana: Grafana, url: str) -> None:
+    """Grafana shows an annotation's text as HTML: what a sender called its app is no markup there, nor hidden."""
+    name = "<a href='https://x.example'>shop</a>\u202e"
+    hostile = alert_about(rise(series=replace(SHOP, app=name, environment=name), release=name))
+    await annotated(GrafanaPublisher(settings(url), clock=Time()), hostile)
+    (annotation,) = grafana.annotations
+    assert "<" not in annotation["text"]
+    assert "://" not in annotation["text"]
+    assert "\u202e" not in annotation["text"] + "".join(annotation["tags"])
+
+
 async def test_another_process_pushes_nothing_new(grafana: Grafana, url: str) -> None:
     """The revision is read from Grafana, so a restart does not write the dashboard again."""
     for _ in range(2):

@@ -54,6 +54,8 @@ async def test_pages() -> None:
         assert (status, kind.split(";")[0]) == (200, "text/plain")
         assert b"\nrag_monitor_jobs 3.0\n" in body
         assert (await asyncio.to_thread(get, server.address, "/", "GET"))[0] == 404
+        hints = (await asyncio.to_thread(send, server.address, "GET", "/metrics")).headers
+        assert hints["x-content-type-options"] == "nosniff"
         assert (await asyncio.to_thread(get, server.address, "/metrics", "POST"))[0] == 405
     telemetry.close()
 
