@@ -16,6 +16,7 @@ pytest_plugins = (
     "clock_service",
     "pgbouncer_service",
     "shared_folder",
+    "container",
     "webhook_receiver",
 )
 

@@ -13,6 +13,7 @@ _KINDS = {
     "postgres": "PostgreSQL",
     "pgbouncer": "PgBouncer",
     "faketime": "libfaketime",
+    "sandbox": "Bubblewrap",
     "wheel": "the wheel",
     "long": "long",
 }

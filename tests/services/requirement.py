@@ -21,6 +21,7 @@ _MARKER_OF_FIXTURE = {
     "pgbouncer": "pgbouncer",
     "wall_clock": "faketime",
     "shared": "shared",
+    "image": "sandbox",
 }
 _MARKERS_OF_DATABASE = {"postgresql": ("postgres",), "pooled": ("postgres", "pgbouncer")}
 """Of a test that runs once for each database, where the name of one is a parameter."""
