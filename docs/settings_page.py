@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from monitor import plugins
+from monitor.settings.section import HeaderSecret
 from monitor.settings.tree import PluginSection, Settings
 
 PAGE = Path(__file__).with_name("settings.md")
@@ -32,6 +33,7 @@ _WORDS: Mapping[object, str] = {
     timedelta: "duration",
     Path: "file",
     SecretStr: "secret",
+    HeaderSecret: "secret",
 }
 _INTRODUCTION = """# Settings
 
@@ -116,17 +118,15 @@ def _value(key: str, field: FieldInfo) -> str:
 
 
 def _word(kind: object) -> str:
+    if kind in _WORDS:
+        return _WORDS[kind]
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(f"`{choice}`" for choice in get_args(kind))
     if get_origin(kind) in {tuple, list, frozenset}:
         return f"list of: {_word(get_args(kind)[0])}"
-    if (model := _model(kind)) and isinstance(kind, type):
-        return "section" if model else ""
-    if kind == PluginSection:
-        return "section"
-    if get_args(kind) and get_origin(kind) is not Literal:
+    if get_args(kind) and kind != PluginSection and not isinstance(kind, type):
         return f"names with: {_word(get_args(kind)[-1])}"
-    return _WORDS.get(kind, "section")
+    return "section"
 
 
 def _bound(bound: object) -> str:

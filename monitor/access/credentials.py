@@ -12,6 +12,7 @@ from pathlib import Path
 from monitor.access.refusals import Refusals
 from monitor.access.renewed_files import RenewedFiles
 from monitor.errors import ConfigError, Rejected
+from monitor.header_fields import problem_of_value
 from monitor.settings.listener import Auth
 
 CHALLENGE = b'Bearer, Basic realm="rag-monitor", charset="UTF-8"'
@@ -75,7 +76,10 @@ def _written(auth: Auth) -> Iterator[bytes]:
 
 
 def _tokens(path: Path, where: str) -> Iterator[bytes]:
-    return map(_bearer, _lines(path, where))
+    for number, line in enumerate(_lines(path, where), 1):
+        if problem := problem_of_value(line.decode(errors="replace")):
+            raise ConfigError(f"entry {number} {problem}", where=where)
+        yield _bearer(line)
 
 
 def _users(path: Path, where: str) -> Iterator[bytes]:

@@ -13,24 +13,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import Field, SecretStr
+from pydantic import Field
 
 from monitor.display.alert_document import alert_document
 from monitor.model.trends import Alert
 from monitor.ports import Channel
 from monitor.sending.endpoint import Endpoint, json_body
 from monitor.sending.sections import SecretAddress, alert_link, place, secret_endpoint
-from monitor.settings.section import secret
+from monitor.settings.section import HeaderSecret, header_secret
 
 
 class Config(SecretAddress):
     """One endpoint. The URL may itself be a secret, so it can come from a file and is never logged."""
 
-    authorization: SecretStr | None = None
+    authorization: HeaderSecret | None = None
     """Value of the `Authorization` header, such as `Bearer ...`."""
     authorization_file: Path | None = None
     """A file that holds it."""
-    headers: Mapping[str, SecretStr] = Field(default_factory=dict)
+    headers: Mapping[str, HeaderSecret] = Field(default_factory=dict)
     """Further headers."""
 
 
@@ -42,7 +42,7 @@ def build(config: Config, name: str) -> Channel:
     """
     headers = {key: value.get_secret_value() for key, value in config.headers.items()}
     where = f"{place(name)}: authorization"
-    authorization = secret(config.authorization, config.authorization_file, None, where)
+    authorization = header_secret(config.authorization, config.authorization_file, where)
     if authorization is not None:
         headers["Authorization"] = authorization
     return _Webhook(endpoint=secret_endpoint(config, name, headers=headers), link=config.link)

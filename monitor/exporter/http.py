@@ -19,6 +19,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from monitor.errors import ConfigError, Overloaded, Rejected, Retryable
+from monitor.header_fields import problem_of_fields
 from monitor.payloads.otlp.fragments import OtlpSignal
 from monitor.retry import retry_after
 
@@ -35,10 +36,10 @@ class HttpSender:
     """Posts requests to `<endpoint>/v1/traces` or `/v1/logs`."""
 
     def __init__(self, endpoint: str, signal: OtlpSignal, *, headers: Mapping[str, str]) -> None:
-        """Check the address; nothing is connected yet.
+        """Check address and headers; nothing is connected yet.
 
         Raises:
-            ConfigError: it is no HTTP URL.
+            ConfigError: it is no HTTP URL, holds a user or password, or a header cannot be sent.
         """
         try:
             parsed = urlsplit(endpoint)
@@ -47,6 +48,13 @@ class HttpSender:
             raise ConfigError(_EXPECTED, where="exporter endpoint") from None
         if host is None or parsed.scheme not in {"http", "https"}:
             raise ConfigError(_EXPECTED, where="exporter endpoint")
+        if "@" in endpoint:
+            raise ConfigError(
+                "holds a user or password, which is not sent from there; give headers, with an `Authorization`",
+                where="exporter endpoint",
+            )
+        if problem := problem_of_fields(headers):
+            raise ConfigError(problem[1], where=": ".join(filter(None, ("exporter headers", problem[0]))))
         ending = f"/v1/{signal}"
         base = parsed.path.rstrip("/")
         self._path = base if base.endswith(ending) else base + ending

@@ -18,7 +18,7 @@ from niquests.exceptions import RequestException, SSLError
 
 from monitor.errors import ConfigError, Paused, Permanent, RateLimited, Retryable
 from monitor.ports import Clock
-from monitor.settings.section import secret
+from monitor.settings.section import header_secret
 from monitor.settings.tree import GrafanaSettings
 
 log = logging.getLogger(__name__)
@@ -112,14 +112,15 @@ class Connection:
     """Calls Grafana; of one thread at a time. The token file is read anew after every refusal."""
 
     def __init__(self, settings: GrafanaSettings, *, clock: Clock) -> None:
-        """Check the address; nothing is sent.
+        """Check address and token; nothing is sent.
 
         Raises:
-            ConfigError: there is no address, or it is not one.
+            ConfigError: there is no address, or it is not one; the token cannot be read or sent.
         """
         self._settings = settings
         self._clock = clock
         self._address = _Address(settings.url)
+        _token(settings)
         self._api: GrafanaApi | None = None
         self._not_before: dict[str, datetime] = {}
         """What was refused -> when to try it again; `_EVERYTHING` is refused to a token that is none."""
@@ -181,7 +182,7 @@ class Connection:
 
     def _connect(self) -> GrafanaApi:
         settings = self._settings
-        token = secret(settings.token, settings.token_file, None, "grafana.token")
+        token = _token(settings)
         credential: str | tuple[str, str] | None = token or self._address.login
         if credential is None:
             raise ConfigError("missing; give token, token_file or the variable GRAFANA_TOKEN", where="grafana.token")
@@ -213,6 +214,10 @@ class Connection:
         )
 
 
+def _token(settings: GrafanaSettings) -> str | None:
+    return header_secret(settings.token, settings.token_file, "grafana.token")
+
+
 class _Address:
     """An address taken apart, with or without a path and a trailing slash."""
 
@@ -224,6 +229,11 @@ class _Address:
             self.port = parts.port
         except ValueError:
             raise ConfigError("not an address", where="grafana.url") from None
+        if url.count("@") != parts.netloc.count("@") or url.count("@") > 1:
+            raise ConfigError(
+                "holds an `@` that does not end user and password; in them write @ / ? # as %40 %2F %3F %23",
+                where="grafana.url",
+            )
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
             raise ConfigError("expected http(s)://host[:port][/path] without a query", where="grafana.url")
         self.scheme = parts.scheme

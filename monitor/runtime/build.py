@@ -36,7 +36,7 @@ from monitor.runtime.isolation import GuardedChannel, GuardedSink, PluginFailure
 from monitor.runtime.listening import check_places
 from monitor.runtime.store_opening import open_settled
 from monitor.settings.nearest import suggestion
-from monitor.settings.section import authorities, secret
+from monitor.settings.section import authorities, header_secret
 from monitor.settings.tree import (
     EndpointSettings,
     JudgeSettings,
@@ -170,7 +170,7 @@ def build_prices(settings: EndpointSettings) -> Mapping[str, Price]:
 
 def build_endpoint(settings: EndpointSettings, where: str) -> OpenAIJudge:
     """Return the client of one endpoint, not entered; `where` is its key path, such as `judge.fallback`."""
-    key = secret(settings.api_key, settings.api_key_file, None, f"{where}.api_key")
+    key = header_secret(settings.api_key, settings.api_key_file, f"{where}.api_key")
     if settings.api_version and settings.base_url is None:
         raise ConfigError(
             f"needs {where}.base_url, the address of the Azure OpenAI resource", where=f"{where}.api_version"

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from monitor.errors import ConfigError
+from monitor.header_fields import problem_of_fields
 from monitor.sending.endpoint import Endpoint
 from monitor.settings.section import Duration, Section, authorities, secret
 
@@ -52,11 +53,13 @@ def endpoint(config: Destination, name: str, *, url: str, headers: Mapping[str, 
     """Return the endpoint at `url` of the channel called `name`.
 
     Raises:
-        ConfigError: the URL is not one, or `ca_file` cannot be read.
+        ConfigError: the URL is not one, a header cannot be sent, or `ca_file` cannot be read.
     """
     where = place(name)
     if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
         raise ConfigError("not an http:// or https:// address", where=f"{where}: url")
+    if problem := problem_of_fields(headers):
+        raise ConfigError(problem[1], where=": ".join(filter(None, (f"{where}: headers", problem[0]))))
     trust = authorities(config.ca_file, f"{where}: ca_file")
     return Endpoint(where=where, url=url, headers=headers, timeout=config.timeout, trust=trust)
 

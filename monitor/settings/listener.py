@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import Field, SecretStr, model_validator
 
-from monitor.settings.section import Section
+from monitor.settings.section import HeaderSecret, Section
 
 LOCALHOST = "localhost"
 """The loopback addresses of both families, those that the machine has."""
@@ -32,7 +32,7 @@ class Auth(Section):
     The files are read again when they change.
     """
 
-    tokens: tuple[SecretStr, ...] = ()
+    tokens: tuple[HeaderSecret, ...] = ()
     """Bearer tokens; several, so that senders can change to a new one before the old one goes."""
     tokens_file: Path | None = None
     """File of further bearer tokens, one a line."""

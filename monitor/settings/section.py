@@ -8,9 +8,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, SecretStr
 
 from monitor.errors import ConfigError
+from monitor.header_fields import problem_of_value
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -38,6 +39,16 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, hide_input_in_errors=True)
 
 
+def _sendable(value: SecretStr) -> SecretStr:
+    if problem := problem_of_value(value.get_secret_value()):
+        raise ValueError(problem)
+    return value
+
+
+HeaderSecret: TypeAlias = Annotated[SecretStr, AfterValidator(_sendable)]
+"""A secret that is sent as a header field of HTTP, or as a part of one."""
+
+
 def secret(value: SecretStr | None, file: Path | None, fallback: str | None, where: str) -> str | None:
     """Return the secret from the settings, else from its file (stripped), else `fallback`, else None.
 
@@ -51,9 +62,24 @@ def secret(value: SecretStr | None, file: Path | None, fallback: str | None, whe
     if file is None:
         return fallback or None
     try:
-        return file.read_text(encoding="utf-8").strip() or None
+        # A text editor of Windows puts a mark before the text.
+        return file.read_text(encoding="utf-8-sig").strip() or None
     except OSError as error:
         raise ConfigError(f"cannot read {str(file)!r}: {error.strerror}", where=f"{where}_file") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{str(file)!r} is not text in UTF-8", where=f"{where}_file") from None
+
+
+def header_secret(value: HeaderSecret | None, file: Path | None, where: str) -> str | None:
+    """Return a secret that is sent as a header field, as `secret` does.
+
+    Raises:
+        ConfigError: as `secret`, and what the file holds cannot be sent.
+    """
+    text = secret(value, file, None, where)
+    if file is not None and (problem := problem_of_value(text or "")):
+        raise ConfigError(problem, where=f"{where}_file")
+    return text
 
 
 def authorities(file: Path | None, where: str) -> ssl.SSLContext | None:

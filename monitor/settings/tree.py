@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 from pydantic import (
     AfterValidator,
     Field,
-    SecretStr,
     ValidationError,
     field_validator,
     model_validator,
@@ -28,7 +27,7 @@ from monitor.settings import file as settings_file
 from monitor.settings.listener import Listener
 from monitor.settings.problems import problems
 from monitor.settings.rates import SampleRule
-from monitor.settings.section import Duration, Section
+from monitor.settings.section import Duration, HeaderSecret, Section
 from monitor.settings.store import StoreSettings
 from monitor.settings.turn_choice import ExcludeSettings, FieldSettings
 
@@ -47,7 +46,8 @@ def endpoint_address(value: str | None) -> str | None:
         whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         raise ValueError(allowed) from None
-    if "@" in value.split("://")[-1].split("/")[0]:
+    # A password that is not encoded may have a `/` in it, and would else be taken for a path.
+    if "@" in value:
         raise ValueError("an address with a user or password in it; give the key as api_key or api_key_file")
     if not whole or parts.fragment:
         raise ValueError(allowed)
@@ -148,7 +148,7 @@ class EndpointSettings(Section):
     api_version: str | None = None
     """Only for Azure OpenAI by deployment: its version, such as `2024-10-21`. `base_url` is then the resource's address
     and `model` the deployment's name."""
-    api_key: SecretStr | None = None
+    api_key: HeaderSecret | None = None
     """Null: the environment's `OPENAI_API_KEY`."""
     api_key_file: Path | None = None
     """A file that holds it."""
@@ -271,7 +271,7 @@ class GrafanaSettings(Section):
 
     url: str | None = None
     """Null: the environment's `GRAFANA_URL`."""
-    token: SecretStr | None = None
+    token: HeaderSecret | None = None
     """Null: the environment's `GRAFANA_TOKEN`."""
     token_file: Path | None = None
     """A file that holds it."""
