@@ -6,6 +6,7 @@ back the same.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import asdict, is_dataclass
 from datetime import datetime, timedelta
@@ -14,13 +15,17 @@ import orjson
 from sqlalchemy import BigInteger, Dialect, Double, Integer, Text, TypeDecorator
 
 from monitor.model.spans import EPOCH
+from monitor.text.invisible import visible
 from monitor.text.repair import repaired
 
 MAX_COUNT = 10**12
 """Larger counts are a sender's mistake; cut there, nine million of them still add up within 64 bits."""
 
 MAX_LABEL = 200
-"""Characters of a name that is part of an index; PostgreSQL takes no index row over 2,704 bytes."""
+"""Characters of a name that is part of an index."""
+MAX_LABEL_BYTES = 500
+"""Of its UTF-8: PostgreSQL takes no index row over 2,704 bytes, and senders choose three names of one in `rollups`."""
+_DIGEST_BYTES = 8
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -43,8 +48,17 @@ def microseconds(instant: datetime) -> int:
 
 
 def label(text: str) -> str:
-    """Return `text` as it is kept where it is part of an index: repaired, and no longer than `MAX_LABEL`."""
-    return repaired(text)[:MAX_LABEL]
+    """Return `text` as it is kept where it is part of an index: nothing hidden in it, and short.
+
+    One that is longer than `MAX_LABEL` or `MAX_LABEL_BYTES` keeps its beginning and ends in a digest of the whole, so
+    that two which begin alike stay two. A label is its own label.
+    """
+    name = visible(repaired(text))
+    if len(name) <= MAX_LABEL and (name.isascii() or len(name.encode()) <= MAX_LABEL_BYTES):
+        return name
+    digest = f"…{hashlib.blake2b(name.encode(), digest_size=_DIGEST_BYTES).hexdigest()}"
+    head = name[: MAX_LABEL - len(digest)].encode()[: MAX_LABEL_BYTES - len(digest.encode())]
+    return head.decode(errors="ignore") + digest
 
 
 def json_text(value: object) -> str:

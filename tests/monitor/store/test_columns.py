@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.dialects import sqlite
 
-from monitor.store.columns import Count, Duration, Instant, Number, json_text, label, microseconds
+from monitor.store.columns import (
+    MAX_LABEL,
+    MAX_LABEL_BYTES,
+    Count,
+    Duration,
+    Instant,
+    Number,
+    json_text,
+    label,
+    microseconds,
+)
 
 DIALECT = sqlite.dialect()
 
@@ -45,7 +55,17 @@ def test_durations_round(duration: timedelta) -> None:
 
 def test_label() -> None:
     """A label is repaired and short enough for an index; it is cut after repairing, never into half a character."""
-    assert label("\x00" + "é" * 300) == "\ufffd" + "é" * 199
+    assert label("\x00" + "é" * 300).startswith("\ufffd" + "é" * 182 + "…")
+    assert label("shop ö東") == "shop ö東"
+
+
+@given(st.one_of(st.text(), st.text(st.sampled_from("aé東\U00020000\u200d\U0001f468"), min_size=100, max_size=300)))
+def test_labels_are_short(text: str) -> None:
+    """It is never longer than an index takes, and its own label."""
+    name = label(text)
+    assert len(name) <= MAX_LABEL
+    assert len(name.encode()) <= MAX_LABEL_BYTES
+    assert name == label(name)
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
