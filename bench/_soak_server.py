@@ -67,7 +67,7 @@ async def main(file: str) -> None:
         await stack.enter_async_context(schedule)
         intake = await stack.enter_async_context(Intake(store, settings.intake))
         vitals.watch_intake(intake)
-        for collector in build_collectors(settings, intake, clock=now).values():
+        for collector in build_collectors(settings, intake, parts.failures, clock=now).values():
             await stack.enter_async_context(collector)
         await stop.wait()
 

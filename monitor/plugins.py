@@ -56,9 +56,10 @@ def clashes() -> tuple[str, ...]:
     return tuple(problems)
 
 
-def is_foreign(group: str, kind: str) -> bool:
-    """Return whether another distribution brings the kind."""
-    return any(entry.name == kind for entry in _entries(group))
+def brought_by(group: str, kind: str) -> str:
+    """Return the module and the distribution that bring the kind (`acme_rag.dialect of acme-rag`); "" for ours."""
+    entry = _entry(group, kind)
+    return _bringer(entry) if entry else ""
 
 
 def load(group: str, kind: str, where: str) -> ModuleType:
@@ -199,6 +200,10 @@ def _only(group: str, kind: str, where: str, *, ours: frozenset[str]) -> EntryPo
     return entries[0] if entries else None
 
 
+def _bringer(entry: EntryPoint) -> str:
+    return f"{entry.value} of {_owner(entry)}"
+
+
 def _owner(entry: EntryPoint) -> str:
     return entry.dist.name if entry.dist else entry.value
 
@@ -234,4 +239,4 @@ def _blamed(where: str, what: str, entry: EntryPoint | None) -> Iterator[None]:
     except ConfigError as error:
         if entry is None:
             raise
-        raise error.at(f"{where}: {what} ({entry.value} of {_owner(entry)})") from None
+        raise error.at(f"{where}: {what} ({_bringer(entry)})") from None

@@ -122,7 +122,7 @@ async def _collectors(settings: Settings) -> str:
 
 
 def _built(settings: Settings) -> Mapping[str, Collector]:
-    return build_collectors(settings, _Nowhere(), clock=lambda: datetime.now(UTC))
+    return build_collectors(settings, _Nowhere(), PluginFailures(), clock=lambda: datetime.now(UTC))
 
 
 def _listeners(settings: Settings) -> Iterator[Checked]:

@@ -169,7 +169,7 @@ async def demonstrate(
         parts = await stack.enter_async_context(open_parts(settings))
         pipeline = Pipeline(parts=parts)
         intake = await stack.enter_async_context(Intake(parts.store, settings.intake))
-        (collector,) = build_collectors(settings, intake, clock=lambda: now).values()
+        (collector,) = build_collectors(settings, intake, parts.failures, clock=lambda: now).values()
         await stack.enter_async_context(collector)
         address = collector.address if isinstance(collector, Listening) else ("",)
         if len(address) == 1:

@@ -83,7 +83,7 @@ async def running(settings: Settings, *, roles: frozenset[str] = frozenset(ROLES
         intake = Intake(parts.store, settings.intake)
         # Built before anything runs, so that a wrong section ends the start; collectors are entered last.
         channels = build_channels(settings, parts.failures)
-        collectors = build_collectors(settings, intake, clock=clock) if "ingest" in roles else {}
+        collectors = build_collectors(settings, intake, parts.failures, clock=clock) if "ingest" in roles else {}
         telemetry = Telemetry(version("rag-monitor"))
         stack.callback(telemetry.close)
         publisher = build_publisher(settings, clock)
@@ -185,7 +185,7 @@ async def _receiving(
     async with intake, AsyncExitStack() as stack:
         vitals.watch_intake(intake)
         for name, collector in collectors.items():
-            await stack.enter_async_context(started(name, collector))
+            await stack.enter_async_context(started(name, collector, failures))
             vitals.watch_collector(name, GuardedReports(collector, name, failures))
         yield
 

@@ -274,7 +274,10 @@ def load_dialects(settings: Settings, failures: PluginFailures) -> tuple[Dialect
         loaded = [plugins.dialect(kind, "assemble.dialects") for kind in plugins.kinds("dialects")]
     else:
         loaded = [plugins.dialect(kind, f"assemble.dialects[{i}]") for i, kind in enumerate(listed)]
-    guarded = [guarded_dialect(d, failures) if plugins.is_foreign("dialects", d.name) else d for d in loaded]
+    guarded = [
+        guarded_dialect(d, failures, brought_by=bringer) if (bringer := plugins.brought_by("dialects", d.name)) else d
+        for d in loaded
+    ]
     ordered = tuple(sorted(guarded, key=lambda dialect: dialect.priority))
     named = _fields(settings)
     if named.query.keys or named.response.keys or named.documents.keys:
@@ -293,7 +296,9 @@ def _fields(settings: Settings) -> Fields:
     )
 
 
-def build_collectors(settings: Settings, sink: Sink, *, clock: Clock) -> Mapping[str, Collector]:
+def build_collectors(
+    settings: Settings, sink: Sink, failures: PluginFailures, *, clock: Clock
+) -> Mapping[str, Collector]:
     """Return the configured collectors, not entered, by their names."""
     built: dict[str, Collector] = {}
     for i, section in enumerate(settings.collectors):
@@ -301,7 +306,10 @@ def build_collectors(settings: Settings, sink: Sink, *, clock: Clock) -> Mapping
         kind, name = kind_and_name(section, where)
         if name in built:
             raise ConfigError(f"{name!r} is taken; give collectors of one kind different names", where=f"{where}.name")
-        own_sink = GuardedSink(sink, name) if plugins.is_foreign("collectors", kind) else sink
+        own_sink = sink
+        if bringer := plugins.brought_by("collectors", kind):
+            failures.watch("collector", name, bringer)
+            own_sink = GuardedSink(sink, name)
         built[name] = plugins.collector(kind, section, where, sink=own_sink, clock=clock)
     check_places(settings)
     return built
@@ -316,8 +324,8 @@ def build_channels(settings: Settings, failures: PluginFailures) -> Mapping[str,
         if name in built:
             raise ConfigError(f"{name!r} is taken; give channels of one kind different names", where=f"{where}.name")
         channel = plugins.channel(kind, section, where, name=name)
-        if plugins.is_foreign("channels", kind):
-            failures.watch("channel", name)
+        if bringer := plugins.brought_by("channels", kind):
+            failures.watch("channel", name, bringer)
             channel = GuardedChannel(channel, name, failures)
         built[name] = channel
     return built

@@ -42,11 +42,28 @@ class PluginFailures:
         self._lock = Lock()
         self._counts: dict[tuple[str, str], int] = {}
         self._logged: set[tuple[str, str, str]] = set()
+        self._bringers: dict[tuple[str, str], str] = {}
 
-    def watch(self, kind: str, name: str) -> None:
-        """Report this plug-in from now on, with 0 failures."""
+    def watch(self, kind: str, name: str, brought_by: str) -> None:
+        """Report this plug-in from now on, with 0 failures; `brought_by` is said of it, as by `plugins.brought_by`."""
         with self._lock:
             self._counts.setdefault((kind, name), 0)
+            self._bringers[kind, name] = brought_by
+
+    def is_foreign(self, kind: str, name: str) -> bool:
+        """Return whether another distribution brings it; ours say themselves which part they are."""
+        return (kind, name) in self._bringers
+
+    def title(self, kind: str, name: str) -> str:
+        """Return what people are told of a plug-in by: kind, name and who brings it; without the last for ours.
+
+        >>> failures = PluginFailures()
+        >>> failures.watch("channel", "on_call", "acme_rag.channel of acme-rag")
+        >>> failures.title("channel", "on_call")
+        "channel 'on_call' (acme_rag.channel of acme-rag)"
+        """
+        by = f" ({self._bringers[kind, name]})" if self.is_foreign(kind, name) else ""
+        return f"{kind} {name!r}{by}"
 
     def failed(self, kind: str, name: str, problem: str) -> PluginFailed:
         """Count a failure and return the error to raise; `problem` is free of user text, and logged when it is new."""
@@ -55,7 +72,8 @@ class PluginFailures:
             is_new = (kind, name, problem) not in self._logged
             self._logged.add((kind, name, problem))
         if is_new:
-            log.error("plug-in failed: %s %r: %s; counted in rag_monitor_plugin_failed_total", kind, name, problem)
+            title = self.title(kind, name)
+            log.error("plug-in failed: %s: %s; counted in rag_monitor_plugin_failed_total", title, problem)
         return PluginFailed(kind, name, problem)
 
     def counters(self) -> tuple[Gauge, ...]:
@@ -67,12 +85,12 @@ class PluginFailures:
         )
 
 
-def guarded_dialect(dialect: Dialect, failures: PluginFailures) -> Convention:
+def guarded_dialect(dialect: Dialect, failures: PluginFailures, *, brought_by: str) -> Convention:
     """Return the dialect with every call of it guarded; a `Convention` keeps all that it says of itself.
 
     Its calls raise `PluginFailed` and nothing else.
     """
-    failures.watch("dialect", dialect.name)
+    failures.watch("dialect", dialect.name, brought_by)
 
     def guarded(method: str, call: Callable[[Span], T], problem_of: Callable[[T], str | None]) -> Callable[[Span], T]:
         def attempt(span: Span) -> T:
@@ -200,25 +218,28 @@ def _fragment_problem(fragment: object) -> str | None:
 
 
 @asynccontextmanager
-async def started(name: str, collector: Collector) -> AsyncIterator[None]:
+async def started(name: str, collector: Collector, failures: PluginFailures) -> AsyncIterator[None]:
     """Run a collector while entered; one that fails to stop is logged, and keeps nobody else from stopping.
 
     Raises:
         ConfigError: it does not start.
     """
+    title = failures.title("collector", name)
     try:
         await collector.__aenter__()
+    except ConfigError as error:
+        raise (error.at(title) if failures.is_foreign("collector", name) else error) from None
     except MonitorError:
         raise
     except FAULTS as error:  # anybody's code
-        raise ConfigError(f"collector {name!r}: cannot start: {cause_at_start(error)}") from None
+        raise ConfigError(f"{title}: cannot start: {cause_at_start(error)}") from None
     try:
         yield
     finally:
         try:
             await collector.__aexit__(None, None, None)
         except FAULTS as error:  # anybody's code
-            log.error("collector %r did not stop as it should: %s", name, place(error))  # noqa: TRY400 -- as above
+            log.error("%s did not stop as it should: %s", title, place(error))  # noqa: TRY400 -- as above
 
 
 _SILENT: Mapping[str, str] = {"health": "the collector failed to say how it is; the log says why"}

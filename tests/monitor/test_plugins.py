@@ -134,7 +134,10 @@ def test_kinds_of_another_distribution(install: Install) -> None:
     assert "acme" in plugins.kinds("dialects")
     assert ("acme", 5) == (plugins.dialect("acme", "here").name, plugins.dialect("acme", "here").priority)
     assert ("Room", "Source") == (type(build_channel()).__name__, type(build_collector()).__name__)
-    assert (True, False) == (plugins.is_foreign("channels", "acme"), plugins.is_foreign("channels", "webhook"))
+    assert ("acme_channel of acme-channel", "") == (
+        plugins.brought_by("channels", "acme"),
+        plugins.brought_by("channels", "webhook"),
+    )
 
 
 @pytest.mark.parametrize(

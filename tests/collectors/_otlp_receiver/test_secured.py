@@ -24,6 +24,7 @@ from collectors.otlp_grpc import collector as otlp_grpc
 from collectors.otlp_http import collector as otlp_http
 from monitor.errors import ConfigError
 from monitor.runtime.build import build_collectors
+from monitor.runtime.isolation import PluginFailures
 from monitor.settings.tree import Settings, plugin_config
 
 if TYPE_CHECKING:
@@ -506,7 +507,7 @@ async def test_several_listeners() -> None:
         }
     )
 
-    collectors = build_collectors(settings, None, clock=lambda: datetime.now(UTC))  # type: ignore[arg-type]
+    collectors = build_collectors(settings, None, PluginFailures(), clock=lambda: datetime.now(UTC))  # type: ignore[arg-type]
     assert ["otlp_http", "outside", "otlp_grpc", "sidecar"] == list(collectors)
     async with AsyncExitStack() as running:
         for collector in collectors.values():
@@ -519,5 +520,6 @@ async def test_several_listeners() -> None:
         build_collectors(
             Settings.model_validate({"collectors": [{"kind": "otlp_http"}, {"kind": "otlp_http"}]}),
             None,  # type: ignore[arg-type]
+            PluginFailures(),
             clock=lambda: datetime.now(UTC),
         )

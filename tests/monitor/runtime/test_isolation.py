@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECRET = "what a user wrote"
+BY = "acme_rag of acme-rag"
 ALERT = cast("Alert", object())
 """Guards pass alerts on without a look at them."""
 
@@ -71,7 +72,7 @@ def test_dialect_that_works(make: Make) -> None:
     failures = PluginFailures()
     step = {"query": "Why?", "documents": (Citation(id="1"),), "facets": {"k": "v"}, "flags": frozenset({"redacted"})}
     span, acme = make.span(1, {"acme": 1}), Acme(**step)
-    guarded = guarded_dialect(acme, failures)
+    guarded = guarded_dialect(acme, failures, brought_by=BY)
     assert (True, acme.role(span), acme.read(span)) == (guarded.claims(span), guarded.role(span), guarded.read(span))
     assert ("acme", 5, 0) == (guarded.name, guarded.priority, total(failures, "dialect", "acme"))
 
@@ -89,19 +90,20 @@ def test_convention_keeps_what_it_says_of_itself() -> None:
         role=acme.role,
         read=acme.read,
     )
-    assert (setup, "1") == (guarded_dialect(convention, PluginFailures()).setup, convention.versions)
+    assert (setup, "1") == (guarded_dialect(convention, PluginFailures(), brought_by=BY).setup, convention.versions)
 
 
 def test_dialect_that_raises(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     """Each failure is counted; the log names the place once, and nothing that the span holds."""
     failures = PluginFailures()
-    guarded = guarded_dialect(Acme(), failures)
+    guarded = guarded_dialect(Acme(), failures, brought_by=BY)
     span = make.span(1, {}, name=SECRET)
     with caplog.at_level(logging.ERROR):
         for _ in range(3):
             with pytest.raises(PluginFailed, match=r"^dialect 'acme': claims raised StopIteration at .*\.py:\d+$"):
                 guarded.claims(span)
     assert (3, 1) == (total(failures, "dialect", "acme"), len(caplog.records))
+    assert "plug-in failed: dialect 'acme' (acme_rag of acme-rag): claims raised StopIteration at " in caplog.text
     assert SECRET not in caplog.text
 
 
@@ -116,7 +118,7 @@ def test_dialect_that_wants_the_process_to_end(make: Make) -> None:
             raise SystemExit(len(span.name))
 
     with pytest.raises(PluginFailed, match=r"claims raised SystemExit at "):
-        guarded_dialect(Ending(), PluginFailures()).claims(make.span(1, {}))
+        guarded_dialect(Ending(), PluginFailures(), brought_by=BY).claims(make.span(1, {}))
 
 
 @pytest.mark.parametrize(
@@ -139,14 +141,14 @@ def test_step_that_is_none(make: Make, wrong: dict[str, object], problem: str) -
     """A step is looked at field by field, so that assembly never stumbles over what a dialect made of a span."""
     acme = Acme(**wrong)
     with pytest.raises(PluginFailed) as caught:
-        guarded_dialect(acme, PluginFailures()).read(make.span(1, {"acme": 1}))
+        guarded_dialect(acme, PluginFailures(), brought_by=BY).read(make.span(1, {"acme": 1}))
     assert str(caught.value).startswith(f"dialect 'acme': read returned a wrong {problem}")
 
 
 def test_role_that_is_none(make: Make) -> None:
     """A role is one of `Role`."""
     with pytest.raises(PluginFailed, match="role returned a wrong type: expected a Role, found str"):
-        guarded_dialect(Acme(answer="model"), PluginFailures()).role(make.span(1, {"acme": 1}))
+        guarded_dialect(Acme(answer="model"), PluginFailures(), brought_by=BY).role(make.span(1, {"acme": 1}))
 
 
 class Nameless(Permanent):
@@ -176,7 +178,7 @@ class Room:
 def guarded_room(error: BaseException | None) -> tuple[Channel, PluginFailures]:
     """The channel `pager`, guarded."""
     failures = PluginFailures()
-    failures.watch("channel", "pager")
+    failures.watch("channel", "pager", BY)
     return GuardedChannel(Room(error), "pager", failures), failures
 
 
@@ -215,6 +217,7 @@ async def test_channel_that_breaks_it(
         await (channel.send(ALERT) if method == "send" else channel.check())
     assert str(caught.value).startswith(f"channel 'pager': {method} {problem}")
     assert (1, 1) == (total(failures, "channel", "pager"), len(caplog.records))
+    assert f"plug-in failed: channel 'pager' ({BY}): {method} " in caplog.text
     assert SECRET not in caplog.text + str(caught.value)
 
 
@@ -226,7 +229,7 @@ async def test_channel_whose_sender_is_cancelled() -> None:
             await asyncio.Event().wait()
 
     failures = PluginFailures()
-    failures.watch("channel", "pager")
+    failures.watch("channel", "pager", BY)
     task = asyncio.create_task(GuardedChannel(Waiting(), "pager", failures).send(ALERT))
     await asyncio.sleep(0)
     task.cancel()
@@ -309,8 +312,32 @@ class Source:
 
 async def test_collector_that_does_not_start() -> None:
     """A collector that raises when it is started ends the start with a line that names it."""
-    with pytest.raises(ConfigError, match=r"^collector 'queue': cannot start: LookupError at .*:\d+$"):
-        async with started("queue", Source("start")):
+    with pytest.raises(
+        ConfigError, match=r"^collector 'queue' \(.* of acme-rag\): cannot start: LookupError at .*:\d+$"
+    ):
+        async with started("queue", Source("start"), foreign_queue()):
+            raise AssertionError
+
+
+def foreign_queue() -> PluginFailures:
+    """Failures that know who brings the collector `queue`."""
+    failures = PluginFailures()
+    failures.watch("collector", "queue", BY)
+    return failures
+
+
+async def test_setting_that_a_collector_cannot_start_with() -> None:
+    """What a collector of another distribution says of its settings names it; ours name themselves."""
+
+    class Taken(Source):
+        async def __aenter__(self) -> Self:
+            raise ConfigError("found 7, which is taken", where="port")
+
+    with pytest.raises(ConfigError, match=r"^collector 'queue' \(.* of acme-rag\): port: found 7, which is taken$"):
+        async with started("queue", Taken(), foreign_queue()):
+            raise AssertionError
+    with pytest.raises(ConfigError, match=r"^port: found 7, which is taken$"):
+        async with started("queue", Taken(), PluginFailures()):
             raise AssertionError
 
 
@@ -325,10 +352,10 @@ async def test_collector_that_does_not_stop(caplog: pytest.LogCaptureFixture) ->
             ended.append("outer")
 
         source = Source("stop")
-        async with outer(), started("queue", source):
+        async with outer(), started("queue", source, foreign_queue()):
             assert source.is_running
         assert ["outer"] == ended
-    assert "collector 'queue' did not stop as it should: LookupError at " in caplog.text
+    assert "collector 'queue' (acme_rag of acme-rag) did not stop as it should: LookupError at " in caplog.text
     assert SECRET not in caplog.text
 
 

@@ -204,7 +204,7 @@ def test_a_dialect_of_another_distribution_that_fails(
 ) -> None:
     """It costs its own traces, whose reason names it, and is counted; the others go on, and the log quotes nothing."""
     failures = PluginFailures()
-    feed.dialects = (*dialects, guarded_dialect(Stumbling(), failures))
+    feed.dialects = (*dialects, guarded_dialect(Stumbling(), failures, brought_by="acme_rag of acme-rag"))
     feed.deliver(of_trace(make.chain(1, "Why?", "So."), 1))
     for number in (2, 3):
         feed.deliver(of_trace(make.span(1, {"secret": "my password"}, name="poison"), number))
