@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-
-from google.protobuf.message import DecodeError
+from collections.abc import Mapping, Sequence
 
 from monitor.errors import MalformedPayload
+from monitor.payloads.otlp.misfits import shared
 from monitor.payloads.otlp.schema import Envelope, Record, Request
-from monitor.payloads.otlp.wire import framed, header
+from monitor.payloads.otlp.wire import header
 
 MAX_SHARED_BYTES = 64 * 1024 * 1024
 """Bytes of resources and scopes that one request may have copied into the payloads of its traces."""
@@ -42,8 +41,8 @@ class Groups:
             by_trace: dict[bytes, list[bytes]] = {}
             for raw_scope, read_scope in zip(raw.scopes, read.scopes, strict=True):
                 in_scope = self._sorted(raw_scope.records, read_scope.records)
-                self._wrap(in_scope, _shared(raw_scope.scope, raw_scope.schema_url), number=2, into=by_trace)
-            self._wrap(by_trace, _shared(raw.resource, raw.schema_url), number=1, into=self._pieces)
+                self._wrap(in_scope, shared(raw_scope.scope, raw_scope.schema_url), number=2, into=by_trace)
+            self._wrap(by_trace, shared(raw.resource, raw.schema_url), number=1, into=self._pieces)
 
     def payload(self, trace_id: bytes) -> bytes:
         """Return the `TracesData` or `LogsData` of one trace."""
@@ -78,38 +77,3 @@ class Groups:
         for trace_id, pieces in by_trace.items():
             size = len(shared) + sum(map(len, pieces))
             into.setdefault(trace_id, []).extend((header(number, size), shared, *pieces))
-
-
-def without_broken(envelope: Envelope, parse: Callable[[bytes], object]) -> tuple[bytes, int]:
-    """Return the request without the records that `parse` cannot read in their place, and how many those are.
-
-    Raises:
-        MalformedPayload: no record can be read.
-    """
-    resources, kept, broken = [], 0, 0
-    for resource in envelope.resources:
-        around_resource = _shared(resource.resource, resource.schema_url)
-        scopes = []
-        for scope in resource.scopes:
-            around_scope = _shared(scope.scope, scope.schema_url)
-            records = []
-            for record in scope.records:
-                alone = framed(1, around_resource + framed(2, around_scope + framed(2, record)))
-                try:
-                    parse(alone)
-                except DecodeError:
-                    broken += 1
-                else:
-                    records.append(framed(2, record))
-            kept += len(records)
-            if records:
-                scopes.append(framed(2, around_scope + b"".join(records)))
-        if scopes:
-            resources.append(framed(1, around_resource + b"".join(scopes)))
-    if not kept:
-        raise MalformedPayload("no record of the body is an OTLP protobuf message", reason="not_protobuf")
-    return b"".join(resources), broken
-
-
-def _shared(parts: Sequence[bytes], schema_url: bytes) -> bytes:
-    return b"".join([framed(1, part) for part in parts]) + (framed(3, schema_url) if schema_url else b"")

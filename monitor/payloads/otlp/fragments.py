@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from monitor.errors import MalformedPayload
 from monitor.model.spans import Attributes, Decoded, Event, Fragment, Link, LogRecord, Span
 from monitor.payloads.otlp import schema
-from monitor.payloads.otlp.envelope import Groups, without_broken
+from monitor.payloads.otlp.envelope import Groups
 from monitor.payloads.otlp.json_encoding import to_protobuf
+from monitor.payloads.otlp.misfits import has_unknown_fields, readable_part
 from monitor.payloads.otlp.times import TIME_REPAIRED, Plausible
 from monitor.payloads.otlp.values import attributes, text, value
 
@@ -44,7 +45,7 @@ class Split:
     reasons: Mapping[str, int] = field(default_factory=dict)
     """Rejected records by reason: `trace_id` or `span_id` (missing, zero or of the wrong length), `unreadable`."""
     complaint: str = ""
-    """Where JSON is first `unreadable`, what was found there and what is allowed, free of what was sent; else empty."""
+    """Where the first `unreadable` record is, what was found there and what is allowed, free of user text; or ""."""
     ignored: int = 0
     """Log records without a trace context: correct, and of no use to us."""
 
@@ -72,10 +73,13 @@ def split_otlp(body: bytes, signal: OtlpSignal, *, received_at: datetime, encodi
     readable: schema.Request[object, object, schema.Record]
     try:
         readable = parse(body)
+        doubtful = encoding == "protobuf" and has_unknown_fields(cast("Message", readable))
     except DecodeError:
-        body, broken = without_broken(envelope, parse)
-        unreadable += broken
-        envelope, readable = schema.parsers().envelope(body), parse(body)
+        doubtful = True
+    if doubtful:
+        part = readable_part(envelope, cast("Callable[[bytes], Message]", parse), signal)
+        unreadable, complaint = unreadable + part.broken, complaint or part.complaint
+        envelope, readable = schema.parsers().envelope(part.body), parse(part.body)
     groups = Groups(spans=signal == "traces")
     groups.add(envelope, readable)
     # Twice the body's size, which is not needed while the payloads are made.

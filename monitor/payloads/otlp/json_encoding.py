@@ -23,12 +23,8 @@ from monitor.payloads.otlp.json_records import (
     span_bytes,
 )
 from monitor.payloads.otlp.json_values import Json, UnreadableError, list_field, snake_case, type_name
+from monitor.payloads.otlp.misfits import NAMES
 from monitor.payloads.otlp.wire import framed
-
-_NAMES = {
-    "traces": ("resourceSpans", "scopeSpans", "spans"),
-    "logs": ("resourceLogs", "scopeLogs", "logRecords"),
-}
 
 
 def to_protobuf(body: bytes, signal: Literal["traces", "logs"]) -> tuple[bytes, int, str]:
@@ -41,7 +37,7 @@ def to_protobuf(body: bytes, signal: Literal["traces", "logs"]) -> tuple[bytes, 
         MalformedPayload: not JSON, JSON without the signal's field, or of the wrong type above the records and no
             record is left; the message names the place.
     """
-    resources, scopes, records = _NAMES[signal]
+    resources, scopes, records = NAMES[signal]
     record_bytes = span_bytes if signal == "traces" else log_record_bytes
     lost = _Lost()
     readable = 0

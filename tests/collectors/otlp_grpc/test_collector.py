@@ -79,9 +79,10 @@ def test_partial_success(running: Running, call: Call, make_request: MakeRequest
 
 
 def test_span_of_a_wrong_shape(running: Running, call: Call, make_request: MakeRequest) -> None:
-    """A span that is no message costs only itself, and is told."""
+    """A span that is no message costs only itself, and is told with its place."""
     partial = ExportTraceServiceResponse.FromString(call(running, with_broken_span(make_request(1)))).partial_success
-    message = "1 of 4 records rejected: 1 with content that cannot be read"
+    place = "resourceSpans[0].scopeSpans[0].spans[3]: not an OTLP protobuf message"
+    message = f"1 of 4 records rejected: 1 with content that cannot be read; the first at {place}"
     assert (1, message) == (partial.rejected_spans, partial.error_message)
     assert 3 == len(running.spans())
 

@@ -83,10 +83,11 @@ def test_partial_success_in_protobuf(running: Running, make_request: MakeRequest
 
 
 def test_span_of_a_wrong_shape(running: Running, make_request: MakeRequest) -> None:
-    """A span that is no message costs only itself, and is told."""
+    """A span that is no message costs only itself, and is told with its place."""
     reply = running.post(with_broken_span(make_request(1)))
     partial = ExportTraceServiceResponse.FromString(reply.body).partial_success
-    message = "1 of 4 records rejected: 1 with content that cannot be read"
+    place = "resourceSpans[0].scopeSpans[0].spans[3]: not an OTLP protobuf message"
+    message = f"1 of 4 records rejected: 1 with content that cannot be read; the first at {place}"
     assert (200, 1, message) == (reply.status, partial.rejected_spans, partial.error_message)
     assert 3 == len(running.spans())
 
