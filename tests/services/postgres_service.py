@@ -7,9 +7,10 @@ import secrets
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import psycopg
 import pytest
@@ -23,6 +24,7 @@ _ROLE = "rag_monitor"
 _READY_SECONDS = 60.0
 _PORTS_TRIED = 3
 _ENVIRONMENT = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
+_NO_MORE: Mapping[str, str] = MappingProxyType({})
 _CONFIGURATION = """
 listen_addresses = '127.0.0.1'
 max_connections = 100
@@ -36,10 +38,14 @@ _SERVER = pytest.StashKey["PostgresServer"]()
 
 
 class PostgresServer:
-    """A PostgreSQL server on 127.0.0.1 and a Unix socket that keeps its data and port until the session ends."""
+    """A PostgreSQL server on 127.0.0.1 and a Unix socket that keeps its data and port until the session ends.
 
-    def __init__(self, binaries: Path, guard: Guard) -> None:
+    `environment` is what the server process has besides `PATH`, such as that of a clock of its own.
+    """
+
+    def __init__(self, binaries: Path, guard: Guard, *, environment: Mapping[str, str] = _NO_MORE) -> None:
         self._guard = guard
+        self._environment = _ENVIRONMENT | environment
         self._binaries = binaries
         self._user = unprivileged_user()
         self._folder = guard.folder("rag-monitor-postgres-", user=self._user)
@@ -85,7 +91,7 @@ class PostgresServer:
             ],
             folder=self._folder,
             log=self._log,
-            environment=_ENVIRONMENT,
+            environment=self._environment,
             user=self._user,
             end=signal.SIGQUIT,
         )
