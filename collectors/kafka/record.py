@@ -12,13 +12,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
-from google.protobuf.message import DecodeError
-
 from collectors.kafka.client_types import Record
 from collectors.kafka.settings import Topic
 from monitor.errors import MalformedPayload, Rejected
 from monitor.model.spans import EPOCH, Fragment
-from monitor.payloads.otlp import schema
 from monitor.payloads.otlp.fragments import OtlpSignal, Split, split_otlp
 from monitor.payloads.turn_records.fragments import turn_fragment
 
@@ -126,24 +123,14 @@ def _split(body: bytes, signals: Sequence[OtlpSignal], wire: _Wire, *, now: date
             if split.accepted:
                 return split
     logs = splits.get("logs")
-    ignored = logs is not None and logs.ignored > 0
-    if logs is not None and ignored and (wire == "json" or len(signals) == 1 or _dated(body)):
+    # Spans and metrics do not pass for log records: the types of their fields are others.
+    if logs is not None and logs.ignored:
         return logs
     if any(split.rejected for split in splits.values()):
         raise MalformedPayload("not one of its records has the ids it needs", reason="no_valid_records")
-    if ignored or not splits:
+    if not splits:
         raise refusals[0]
     return next(iter(splits.values()))
-
-
-def _dated(body: bytes) -> bool:
-    """Return whether these are log records: spans and metrics pass for undated ones without a trace context."""
-    try:
-        request = schema.parsers().logs(body)
-    except DecodeError:
-        return False
-    records = (log for resource in request.resources for scope in resource.scopes for log in scope.records)
-    return any(log.time_unix_nano or log.observed_time_unix_nano for log in records)
 
 
 def _otlp_content(split: Split, body: bytes) -> RecordContent:
