@@ -21,6 +21,7 @@ from sqlalchemy import (
     exists,
     or_,
     select,
+    text,
 )
 
 from monitor.model.spans import Assembly
@@ -28,6 +29,9 @@ from monitor.store import spans
 from monitor.store.naming import metadata
 from monitor.store.statements import batches, insert
 from monitor.store.tables import traces
+
+LOCK = 0x7261676C696E6B
+"""Key of the lock that assemblies on PostgreSQL share, "raglink", beside that of appends."""
 
 _MOST_REOPENED = 1000
 """Traces that one write reopens; whoever else waits is reopened when the linked trace is read the next time."""
@@ -41,6 +45,17 @@ awaited_links = Table(
     PrimaryKeyConstraint("trace_id", "linked_trace_id"),
 )
 Index(None, awaited_links.c.linked_trace_id)
+
+
+def lock(connection: Connection, assemblies: Sequence[Assembly]) -> None:
+    """Let nobody else write assemblies at a time when one of these waits for a trace, until the transaction ends.
+
+    Two that did saw nothing of each other: one, that the trace it waits for was written; the other, that somebody
+    waits for it. To be called before any row is locked. Several write at a time only while the scheduler changes.
+    """
+    if connection.dialect.name == "postgresql":
+        shared = "" if any(assembly.awaited for assembly in assemblies) else "_shared"
+        connection.execute(text(f"SELECT pg_advisory_xact_lock{shared}(:key)"), {"key": LOCK})
 
 
 def replace(connection: Connection, assemblies: Sequence[Assembly], *, now: datetime) -> None:

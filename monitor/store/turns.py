@@ -53,6 +53,7 @@ def replace(connection: Connection, assemblies: Sequence[Assembly], *, now: date
     An assembly that read less of its trace than a stored one is dropped. A trace whose fragments were pruned keeps its
     turns: what arrives later for it is only ever a part, so turns are added and none is changed or deleted.
     """
+    awaited_links.lock(connection, assemblies)
     under_way.end(connection, "trace", [a.trace_id for a in assemblies if PROCESS_DIED not in a.unread])
     newest = {a.trace_id: a for a in sorted(assemblies, key=lambda a: a.through)}
     current, closed = _lock_traces(connection, newest, now=now)

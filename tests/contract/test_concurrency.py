@@ -18,7 +18,7 @@ from deadline import wait_until
 from sqlalchemy import Connection, create_engine, text
 
 from monitor.model.spans import Assembly
-from monitor.store import migration, spans
+from monitor.store import migration, spans, turns
 from monitor.store.sql_store import open_store
 from monitor.stores import Store
 
@@ -164,6 +164,31 @@ def test_fragment_on_its_way(store: Store, migrated_url: str, make: Make) -> Non
         stored = reading.result(10)[trace_id]
     engine.dispose()
     assert [slow, fast] == [s.fragment for s in stored]
+
+
+@pytest.mark.parametrize("first", ["waiter", "linked"])
+@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
+def test_a_link_while_both_traces_are_written(store: Store, migrated_url: str, make: Make, first: str) -> None:
+    """Of two transactions at a time the later one sees the other: a turn that links to what comes is read again.
+
+    Only PostgreSQL has several writers at a time; neither saw what the other had not yet committed.
+    """
+    ids = {"waiter": make.trace_id(), "linked": make.trace_id()}
+    store.append([make.fragment(trace_id) for trace_id in ids.values()])
+    through = {trace_id: of_trace[-1].position for trace_id, of_trace in store.fragments(tuple(ids.values())).items()}
+    awaited = {"waiter": {ids["linked"]: 0}, "linked": {}}
+    assemblies = {
+        name: Assembly(trace_id=ids[name], through=through[ids[name]], turns=(), awaited=awaited[name]) for name in ids
+    }
+    engine = create_engine(migrated_url)
+    with ThreadPoolExecutor(1) as pool, engine.connect() as connection, engine.connect() as watching:
+        turns.replace(connection, [assemblies.pop(first)], now=make.now, length=HOUR)
+        other = pool.submit(store.replace_turns, list(assemblies.values()), now=make.now)
+        wait_until(lambda: other.done() or advisory_waits(watching), "the other to write or to wait", seconds=10)
+        connection.commit()
+        other.result(10)
+    engine.dispose()
+    assert (ids["waiter"],) == store.due(quiet_since=make.now + HOUR, open_since=make.now, limit=9)
 
 
 def test_processes_on_an_empty_database(store_url: str) -> None:
