@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import socket
-import tempfile
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -14,18 +13,16 @@ from typing import Self
 import grpc  # type: ignore[import-untyped]  # its types are a distribution of their own
 import grpc.aio  # type: ignore[import-untyped]
 
+from collectors.otlp_grpc.private_folder import private_folder
 from collectors.otlp_grpc.relay import Relay
 from monitor.access.addresses import listening_sockets, written
 from monitor.access.gate import Gate
-from monitor.errors import ConfigError
 from monitor.http_server.door import Door
 from monitor.http_server.limits import Limits
 
 _WHERE = "otlp_grpc"
 _GRACE = timedelta(seconds=10)
 _CHUNK = 64 * 1024
-_LONGEST_FOLDER = 64
-"""Characters: the path of a Unix socket may have 107 (unix(7)), of which its name in the folder takes up to 40."""
 _KIBIBYTE = 1024
 
 
@@ -126,7 +123,7 @@ class GrpcServer(AbstractAsyncContextManager["GrpcServer"]):
         async with AsyncExitStack() as starting:
             self._sockets = listening_sockets(self._host, self._port, _WHERE, unix_socket=self._unix_socket)
             starting.callback(self._close_sockets)
-            inside = _private_folder(starting) / "server"
+            inside = starting.enter_context(private_folder(_WHERE)) / "server"
             relay = self._relay = Relay(inside)
             server = self._server(inside)
             starting.push_async_callback(relay.aclose)
@@ -164,26 +161,3 @@ class GrpcServer(AbstractAsyncContextManager["GrpcServer"]):
             one.close()
         if self._unix_socket is not None:
             self._unix_socket.unlink(missing_ok=True)
-
-
-def _private_folder(starting: AsyncExitStack) -> Path:
-    """Return a new folder for this user alone, whose path is short enough for sockets in it; deleted in the end.
-
-    Raises:
-        ConfigError: none can be made.
-    """
-    for folder in (*_usual_folder(), Path("/tmp"), Path("/dev/shm")):  # noqa: S108 -- a new name in it is taken
-        if len(str(folder)) <= _LONGEST_FOLDER:
-            with suppress(OSError):
-                return Path(starting.enter_context(tempfile.TemporaryDirectory(prefix="otlp-grpc-", dir=folder)))
-    raise ConfigError(
-        f"needs a folder that can be written, for a socket; set TMPDIR to one of {_LONGEST_FOLDER} characters or fewer",
-        where=_WHERE,
-    )
-
-
-def _usual_folder() -> tuple[Path, ...]:
-    try:
-        return (Path(tempfile.gettempdir()),)
-    except OSError:
-        return ()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import TYPE_CHECKING, Literal
 
 import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 if TYPE_CHECKING:
@@ -23,11 +24,15 @@ _CHUNK_OVERHEAD = 32
 """Bytes around one chunk of a body that are not taken for a part of a head."""
 _MOST_REST = 32 * 1024 * 1024
 """Bytes of a body that are let pass after the reply, for clients that read none before they have sent all."""
+_MOST_WAITING = 16
+"""Requests that a client may send ahead of the reply to the one before them."""
 _PATIENCE = 1.0
 """Seconds without progress after which a connection may have to give way; before its first request it may at once."""
 _CLOSING_SECONDS = 5.0
 
-Refusal = Literal["head_too_large", "not_http", "small_chunks", "slow_head", "slow_rest", "slow_reader"]
+Refusal = Literal[
+    "head_too_large", "not_http", "small_chunks", "slow_head", "slow_rest", "slow_reader", "too_far_ahead"
+]
 _ANSWERS: dict[Refusal, tuple[int, str]] = {
     "head_too_large": (431, "the head of a request is longer, or has more fields, than is allowed"),
     "not_http": (400, "what was sent is not HTTP/1.1"),
@@ -38,6 +43,7 @@ _TEXTS: dict[Refusal, str] = {
     **{refusal: text for refusal, (_, text) in _ANSWERS.items()},
     "slow_rest": "the rest of a request that is answered already did not end",
     "slow_reader": "a reply was not taken in time",
+    "too_far_ahead": f"more than {_MOST_WAITING} requests came without waiting for a reply",
 }
 
 
@@ -47,6 +53,19 @@ class _TooMuchError(Exception):
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal)
         self.refusal: Refusal = refusal
+
+
+class _Flow(FlowControl):
+    """Reads nothing while requests wait; uvicorn reads on as soon as the one before them is looked at."""
+
+    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        """Read on, if no request waits."""
+        if not self._waiting:
+            super().resume_reading()
 
 
 class Connection(HttpToolsProtocol):
@@ -118,6 +137,11 @@ class Connection(HttpToolsProtocol):
             else:
                 self._refuse("slow_head")
 
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """Keep the transport."""
+        super().connection_made(transport)
+        self.flow = _Flow(transport, self.pipeline)
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell uvicorn, and the door."""
         super().connection_lost(exc)
@@ -171,6 +195,8 @@ class Connection(HttpToolsProtocol):
             return
         self._part, self._part_since = "body", None
         super().on_headers_complete()
+        if len(self.pipeline) > _MOST_WAITING:
+            raise _TooMuchError("too_far_ahead")
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""

@@ -35,8 +35,12 @@ def _wrong_values(value: Any, schema: dict[str, Any], at: str) -> list[str]:
     allowed = value in schema.get("enum", [value]) and value == schema.get("const", value)
     if isinstance(value, int | float):
         allowed = allowed and schema.get("minimum", value) <= value <= schema.get("maximum", value)
-    if isinstance(value, str) and schema.get("format") == "date-time":
-        allowed = allowed and _DATE_TIME.fullmatch(value) is not None
+    if isinstance(value, str):
+        is_written = schema.get("format") != "date-time" or _DATE_TIME.fullmatch(value) is not None
+        length_fits = schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value))
+        allowed = allowed and is_written and length_fits and bool(re.search(schema.get("pattern", ""), value))
+    if isinstance(value, list):
+        allowed = allowed and schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value))
     return [] if allowed else [f"{at}: {value!r} is not allowed"]
 
 
@@ -50,4 +54,8 @@ def _faults_below(value: Any, schema: dict[str, Any], root: dict[str, Any], at: 
     wrong = [f"{at}: {name} is missing" for name in schema.get("required", ()) if name not in value]
     if schema.get("additionalProperties") is False:
         wrong += [f"{at}.{name}: unknown" for name in value if name not in known]
-    return wrong + [f for n in value if n in known for f in faults(value[n], known[n], root, f"{at}.{n}")]
+    others = schema.get("additionalProperties")
+    rules = {n: known.get(n, others) for n in value}
+    return wrong + [
+        f for n, rule in rules.items() if isinstance(rule, dict) for f in faults(value[n], rule, root, f"{at}.{n}")
+    ]

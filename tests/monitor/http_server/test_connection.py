@@ -131,6 +131,32 @@ async def test_reply_that_nobody_takes() -> None:
         await until(lambda: (server.connections, echo.inside) == (0, 0), "the request to end")
 
 
+async def test_requests_ahead_of_their_replies() -> None:
+    """A client may send some, and more once they are answered; none is read while others wait."""
+    async with serving(PATIENT) as (server, refusals, echo), client_of(server) as client:
+        for _ in range(3):
+            echo.go_on.clear()
+            await client.say(GET * 10)
+            await until(lambda: echo.inside == 1, "the first to be read")
+            await client.say(GET * 10)
+            echo.go_on.set()
+            for _ in range(20):
+                assert (await client.answer()).startswith(b"HTTP/1.1 200 ")
+        assert {} == refusals.counts()
+
+
+@pytest.mark.parametrize("replies", ["taken", "not taken"])
+async def test_requests_far_ahead_of_their_replies(replies: str) -> None:
+    """Who sends thousands without waiting for a reply is sent away; each would be held in memory."""
+    async with serving(PATIENT) as (server, refusals, echo), client_of(server) as client:
+        saying = asyncio.create_task(client.say(*[GET * 1000] * 100))
+        if replies == "taken":
+            await client.rest()
+        await until(lambda: refusals.counts() == {"too_far_ahead": 1}, "it to be sent away")
+        await saying
+        await until(lambda: (server.connections, echo.inside) == (0, 0), "the requests to end")
+
+
 @pytest.mark.parametrize(
     "sent", [b"secret words\r\n\r\n", b"CONNECT secret:443 HTTP/1.1\r\nHost: secret\r\n\r\n", b"\x16\x03\x01\x02\x00"]
 )
