@@ -12,10 +12,12 @@ from monitor.assembly.prompt_question import flat
 from monitor.assembly.rules import ReadingRules
 from monitor.assembly.segment import Segment
 from monitor.assembly.segmentation import cut
+from monitor.assembly.text_limits import TEXT_LIMIT, limited
 from monitor.assembly.tree import grow
 from monitor.assembly.turn import turn_of
 from monitor.assembly.unread import unread_counts
 from monitor.extract.attributes import text
+from monitor.extract.json_text import repairing
 from monitor.model.spans import Assembly, Link, Span, Trace
 from monitor.model.turns import Turn
 
@@ -58,8 +60,18 @@ def read_trace(trace: Trace, rules: ReadingRules, *, through: int = 0) -> TraceT
     """Return the turns of a trace, by start, and after them those that arrived as turns.
 
     `through` is the highest fragment position that went into the trace. With more spans than `rules.max_spans` the
-    earliest are looked at; turns are flagged `span_limit` and the rest counted as `over_limit`.
+    earliest are looked at; turns are flagged `span_limit` and the rest counted as `over_limit`. With more text than
+    `text_limits` and `json_text` allow, turns are flagged `text_limit`.
     """
+    with repairing() as repairs:
+        read = _read(trace, rules, through=through)
+    turns = limited(read.assembly.turns)
+    if repairs.left_out:
+        turns = [replace(turn, flags=turn.flags | {TEXT_LIMIT}) for turn in turns]
+    return replace(read, assembly=replace(read.assembly, turns=tuple(turns)))
+
+
+def _read(trace: Trace, rules: ReadingRules, *, through: int) -> TraceTurns:
     over = max(0, len(trace.spans) - rules.max_spans) if rules.max_spans is not None else 0
     if over:
         trace = replace(trace, spans=trace.spans[: rules.max_spans])

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from monitor.assembly.links import NOT_FOLLOWED
 from monitor.assembly.prompt_question import flat, templated
+from monitor.assembly.text_limits import TEXT_LIMIT
 from monitor.display.alert_text import one_line
 from monitor.extract.convention import Setup
 from monitor.extract.printed import has_printed_fields
@@ -53,6 +54,7 @@ _TEXTS = {
     "dotnet": "record the text, or JsonSerializer.Serialize(value), not the object",
 }
 _TEXT = "record the text, or JSON, not the object that holds it"
+_TOO_MUCH = "record each text once in a trace, whole JSON, and no answer or document beyond a million characters"
 _PARAGRAPHS, _LONG_QUESTION = 2, 200
 
 
@@ -164,6 +166,7 @@ def _odd(arrived: Arrived) -> tuple[_Check, ...]:
         _Check("link not followed", turns, lambda t: NOT_FOLLOWED in t.flags, link + (f": {setter}" if setter else "")),
         _Check("filed under a worker", turns, lambda t: t.trace_id in arrived.begun_in, _begun_in(arrived)),
         _Check("cut or dropped values", turns, lambda t: bool(t.flags & _CUT), _limits(arrived)),
+        _Check("text left out", turns, lambda t: TEXT_LIMIT in t.flags, _TOO_MUCH),
         _Check("redacted content", turns, lambda t: "redacted" in t.flags, _HIDDEN),
         _Check("root span missing", turns, lambda t: "root_missing" in t.flags, _ROOTS),
         _Check("read by the fallback only", turns, lambda t: t.dialect == "generic", _FALLBACK),

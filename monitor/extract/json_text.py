@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 
 import orjson
 
@@ -20,6 +22,10 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]++|(?P<cut>").
 _DANGLING = re.compile(r"(?<!\\)((?:\\\\)*+)\\(?:u[0-9a-fA-F]{0,3})?$")
 _LONE_HIGH = re.compile(r"(?<!\\)((?:\\\\)*+)\\u[dD][89abAB][0-9a-fA-F]{2}$")
 _DOCUMENT = re.compile(r'\s*(?:\{\s*["}]|\[\s*["{\[\]\d\-tfn]|")')
+_DEEPEST = 200
+"""Levels of what is repaired: whatever nests deeper was written to be slow."""
+LONGEST_REPAIRED, MOST_REPAIRED = 2**20, 4 * 2**20
+"""Characters that are looked at of one broken document, and of all of one trace: token by token, 0.3 s a million."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,42 @@ class Parsed:
     value: AttributeValue
     cut: str | None = None
     """None: the document is complete."""
+
+
+@dataclass(slots=True)
+class Repairs:
+    """What broken documents were made of within one `repairing`."""
+
+    left: int = MOST_REPAIRED
+    """Characters that may still be looked at."""
+    left_out: bool = False
+    """Whether there was no room for all."""
+    made: dict[str, Parsed | None] = field(default_factory=dict)
+    """By text: instrumentations repeat the same one on many spans."""
+
+    def repaired(self, text: str) -> Parsed | None:
+        """Return what `_salvage` makes of a text, as far as there is room for it; None where there is none."""
+        if text not in self.made:
+            most = min(LONGEST_REPAIRED, self.left)
+            self.left_out |= len(text) > most
+            self.left -= min(len(text), most)
+            self.made[text] = _salvage(text[:most]) if most else None
+        return self.made[text]
+
+
+_REPAIRS: ContextVar[Repairs | None] = ContextVar("repairs", default=None)
+"""Of the trace that is being read. An argument would go through every reader, those of other distributions too."""
+
+
+@contextmanager
+def repairing() -> Iterator[Repairs]:
+    """Bound what is repaired inside, of all texts together; a document that there is no room for stays plain text."""
+    repairs = Repairs()
+    token = _REPAIRS.set(repairs)
+    try:
+        yield repairs
+    finally:
+        _REPAIRS.reset(token)
 
 
 def parse(text: str) -> Parsed | None:
@@ -48,7 +90,8 @@ def parse(text: str) -> Parsed | None:
     try:
         return Parsed(json.loads(text, strict=False, parse_constant=_no_number))
     except (ValueError, RecursionError):
-        return _salvage(text)
+        repairs = _REPAIRS.get()
+        return (Repairs() if repairs is None else repairs).repaired(text)
 
 
 def innermost(text: str) -> Parsed | None:
@@ -107,6 +150,8 @@ def _salvage(text: str) -> Parsed | None:  # noqa: C901 -- one branch per kind o
     safe, expect = 0, "value"
     for token in _TOKEN.finditer(text):
         mark = token[0]
+        if len(stack) > _DEEPEST or (token.start() > 0 and not stack and safe):
+            return None  # what follows a whole document makes it none
         if mark in _CLOSERS:
             stack.append(mark)
             safe, expect = token.end(), "key" if mark == "{" else "value"

@@ -23,6 +23,8 @@ _LISTED = re.compile(r"[,;]|\sand\s")
 _NAMED = re.compile(r"(?:doc(?:ument)?|source|passage|ref(?:erence)?|kb|id)[\s#:_-]*\d+", re.IGNORECASE)
 # An id-like token in square brackets that is no known id is an invented reference, not an unknown word.
 _ID_LIKE = re.compile(r"(?=[^\s]*[\d_:/.#-])[\w:/.#-]+")
+LONGEST_ANSWER, LONGEST_CONTEXT = 2**16, 2**20
+"""Characters that are looked at; sentence by sentence a million of an answer would take six seconds."""
 # Words that introduce what the documents say, or agree and disagree without stating anything.
 _FRAMING = frozenset(
     token
@@ -85,11 +87,12 @@ def cover(turn: Turn) -> Coverage | Reason:
     documents = [f"{c.title or ''}\n{c.content}" for c in turn.citations or () if c.is_evidence and c.content]
     if not documents:
         return Reason.NO_CONTEXT
-    answer = unmarked(turn.response, [name for c in turn.citations or () for name in (c.id, c.title, c.source) if name])
+    names = [name for c in turn.citations or () for name in (c.id, c.title, c.source) if name]
+    answer = unmarked(turn.response[:LONGEST_ANSWER], names)
     sentences = [(index, text) for index, text in enumerate(split(answer), start=1) if claims(text)]
     if not sentences:
         return Reason.NO_CLAIMS
-    context = "\n".join(documents)
+    context = "\n".join(documents)[:LONGEST_CONTEXT]
     if differ(answer, context):
         return Reason.NOT_SUPPORTED
     known = _Known(context, turn.query or "", words.stopwords(latin_language(answer) or "en"))

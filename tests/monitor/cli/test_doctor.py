@@ -11,6 +11,7 @@ from typing import TypeAlias
 import pytest
 
 from monitor.assembly.rules import reading_rules
+from monitor.assembly.text_limits import LONGEST_TEXT
 from monitor.cli.doctor import Examination, diagnose, lines
 from monitor.payloads.otlp.fragments import decode_otlp, split_otlp
 from monitor.ports import Dialect
@@ -139,6 +140,12 @@ def test_dropped_attributes(examine: Examine) -> None:
     """An SDK's limit is seen on spans and turns."""
     found = examine([WHOLE, FOUND], dropped=3)
     assert {"cut or dropped values": (1, 1), "spans with dropped attributes": (2, 2)} == complaints(found)
+
+
+def test_more_text_than_is_kept(examine: Examine) -> None:
+    """An answer longer than what is kept of one is told."""
+    found = examine([{**WHOLE, "output.value": "a" * (LONGEST_TEXT + 1)}, FOUND])
+    assert {"text left out": (1, 1)} == complaints(found)
 
 
 def test_redacted_content(examine: Examine) -> None:
