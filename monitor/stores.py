@@ -22,6 +22,7 @@ from monitor.model.judgements import (
     Spend,
     Verdict,
 )
+from monitor.model.names import NameLimits, NamesInUse
 from monitor.model.spans import Assembly, Fragment, StoredFragment
 from monitor.model.stored import Assembled, Backlog, Erased, Extent, OldestText, ReceivedTrace, TraceSize, Window
 from monitor.model.trends import Alert, AlertState, Baseline, Notification, Rollup, Series, Undelivered
@@ -86,8 +87,8 @@ class SpanStore(Protocol):
 class TurnStore(Protocol):
     """Turns, and the text that belongs to them."""
 
-    def replace_turns(self, assemblies: Sequence[Assembly], *, now: datetime) -> None:
-        """Make each trace's turns exactly the given ones, in one transaction.
+    def replace_turns(self, assemblies: Sequence[Assembly], *, now: datetime, limits: NameLimits | None = None) -> None:
+        """Make each trace's turns exactly the given ones, in one transaction, under names for which `limits` has room.
 
         Its fragments up to `through` count as assembled from then on. Traces that wait for one of these, to which they
         link, are reopened if there is more of it than they have seen.
@@ -353,6 +354,13 @@ class TextStore(Protocol):
         """
 
 
+class NameStore(Protocol):
+    """The names of apps, environments and releases."""
+
+    def in_use(self, *, now: datetime) -> tuple[NamesInUse, ...]:
+        """Return how many names of each kind have a place."""
+
+
 class Store(
     UnderWayStore,
     SpanStore,
@@ -370,6 +378,10 @@ class Store(
     @property
     def kept_text(self) -> TextStore:
         """What users wrote."""
+
+    @property
+    def names(self) -> NameStore:
+        """The names of apps, environments and releases."""
 
     def now(self) -> datetime:
         """Return what time it is by the clock that all processes of this database share."""

@@ -16,6 +16,7 @@ from monitor.assembly.text_limits import TEXT_LIMIT
 from monitor.display.alert_text import one_line
 from monitor.extract.convention import Setup
 from monitor.extract.printed import has_printed_fields
+from monitor.model.names import NAME_LIMIT
 from monitor.model.turns import Message, Turn
 
 UNKNOWN_APP = "unknown_service"
@@ -29,6 +30,10 @@ _FALLBACK = (
 )
 _LOOK = "other turns have one, so it is switched on; look at one without it with `rag-monitor explain`"
 _NOT_ALWAYS = "other turns have some; in these nothing was retrieved, or by something that is not instrumented"
+_NAMES = (
+    "send fewer names of apps, environments and releases, each of up to 200 characters that can be seen, or raise "
+    "assemble.names; what was sent is in sent_names of `rag-monitor turns --format jsonl`"
+)
 _SOME_SPANS = "other turns have one; say it around these too"
 _MARKED = (
     "begin each document of the block with a label such as [kb-1] or manual.pdf:, or put a span around the retrieval"
@@ -170,6 +175,7 @@ def _odd(arrived: Arrived) -> tuple[_Check, ...]:
         _Check("redacted content", turns, lambda t: "redacted" in t.flags, _HIDDEN),
         _Check("root span missing", turns, lambda t: "root_missing" in t.flags, _ROOTS),
         _Check("read by the fallback only", turns, lambda t: t.dialect == "generic", _FALLBACK),
+        _Check("filed under another name", turns, lambda t: NAME_LIMIT in t.flags, _NAMES),
         _Check("no release", turns, lambda t: not t.release, "set the resource attribute service.version"),
     )
 

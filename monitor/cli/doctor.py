@@ -119,7 +119,7 @@ def diagnose(store: Records, dialects: Sequence[Dialect], *, since: datetime, li
         ids = {trace.trace_id for trace in recent}
         for turn in store.turns(since=began):
             if turn.trace_id in ids:
-                arrived[turn.app].turns.append(turn)
+                arrived[label(turn.sent_names.get("app", turn.app))].turns.append(turn)
                 answered |= {turn.trace_id} | linked[turn.trace_id]
     for what in arrived.values():
         what.is_answered_elsewhere = not answered.isdisjoint(what.traces)

@@ -40,6 +40,7 @@ def turn_line(turn: Turn, outcomes: Sequence[Outcome] = ()) -> str:
             "app": turn.app,
             "environment": turn.environment,
             "release": turn.release,
+            "sent_names": dict(turn.sent_names),
             "query": turn.query,
             "history": [{"role": m.role, "content": m.content} for m in turn.history],
             "retrieval_queries": list(turn.retrieval_queries),

@@ -86,6 +86,9 @@ class Turn:
     facets: Mapping[str, str] = field(default_factory=dict)
     """Low-cardinality properties to slice by, such as `search_type` or `language`."""
     flags: frozenset[str] = frozenset()
+    sent_names: Mapping[str, str] = field(default_factory=dict)
+    """What `app`, `environment` or `release` was sent as, by that word, where the store put another name in its place;
+    empty, too, when the turn's text is no longer kept."""
 
     def content_hash(self) -> str:
         """Return 32 hex characters that change exactly when something a judge can see changes."""

@@ -28,6 +28,7 @@ from monitor.runtime.intake import Intake
 from monitor.runtime.isolation import GuardedReports, PluginFailures, started
 from monitor.runtime.leadership import Leadership
 from monitor.runtime.memory import giving_back
+from monitor.runtime.name_places import NamesLook
 from monitor.runtime.overdue_text import OverdueText
 from monitor.runtime.pipeline import Pipeline
 from monitor.runtime.schedule import Schedule, Tick
@@ -172,6 +173,7 @@ def _watch_scheduled(
 ) -> None:
     settings = parts.settings
     vitals.watch_retention(OverdueText(parts.store.kept_text, settings.retention, clock=clock))
+    vitals.watch_names(NamesLook(parts.store.names, settings.assemble.names, clock=clock))
     vitals.watch_channels(tuple(channels), settings.alert)
     if publisher is not None:
         vitals.watch_publisher(publisher)

@@ -21,6 +21,7 @@ from monitor.runtime.collector_metrics import Counting, exported, fields_of, gau
 from monitor.runtime.intake import Intake, IntakeStats
 from monitor.runtime.isolation import PluginFailures, Reporting
 from monitor.runtime.leadership import Leadership
+from monitor.runtime.name_places import NamesLook
 from monitor.runtime.overdue_text import OverdueText
 from monitor.runtime.shared_clock import SharedClock
 from monitor.settings.tree import AlertSettings
@@ -230,6 +231,13 @@ class Vitals(AbstractAsyncContextManager["Vitals"]):
         self._looks.append(overdue.look)
         description = "Time by which the oldest rows are older than `retention` keeps them, by its key"
         self._telemetry.watch("retention_overdue_seconds", overdue.gauges, description=description)
+
+    def watch_names(self, names: NamesLook) -> None:
+        """Export for how many names there is a place. Senders go on as ever, and no load balancer should turn away."""
+        self._looks.append(names.look)
+        watch = self._telemetry.watch
+        watch("names", names.gauges, description="Names of apps, environments and releases that have a place, by kind")
+        watch("names_refused", names.gauges, description="1 where a name had no place in the last day, by kind")
 
     async def _keep_looking(self) -> None:
         while True:

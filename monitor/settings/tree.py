@@ -25,6 +25,7 @@ from pydantic import (
 from monitor.errors import ConfigError
 from monitor.settings import file as settings_file
 from monitor.settings.listener import Listener
+from monitor.settings.name_places import NamePlaces
 from monitor.settings.problems import problems
 from monitor.settings.rates import SampleRule
 from monitor.settings.section import Duration, HeaderSecret, Section
@@ -93,6 +94,7 @@ class AssembleSettings(Section):
     """Of one trace, as received, that are looked at; what came after them is counted and flagged as above."""
     batch: int = Field(default=200, gt=0)
     """Traces per transaction."""
+    names: NamePlaces = NamePlaces()
 
 
 class SampleSettings(Section):

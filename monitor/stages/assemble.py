@@ -22,6 +22,7 @@ from monitor.assembly.links import LinkedTrace, awaited, linked_turn
 from monitor.assembly.rules import ReadingRules
 from monitor.assembly.trace_turns import TraceTurns, read_trace
 from monitor.errors import PluginFailed
+from monitor.model.names import NameLimits
 from monitor.model.spans import PROCESS_DIED, Assembly, StoredFragment, Trace
 from monitor.model.stored import Extent
 from monitor.model.turns import Turn
@@ -70,6 +71,8 @@ def tick(
         StoreUnavailable: the database cannot be read or written; nothing of the current batch was kept.
     """
     assembler = _Assembler(store, settings, decode=decode, rules=rules, worker=worker)
+    room = settings.names
+    limits = NameLimits(apps=room.max_apps, environments=room.max_environments, releases=room.max_releases)
     written = 0
     failed = store.failed_traces(rules=rules.version, limit=settings.batch)
     reopen(store, failed, settings, now=now)
@@ -82,7 +85,7 @@ def tick(
         )
         for trace_ids, is_set_aside in portions(store, "trace", due, worker=worker):
             assemblies = assembler.set_aside(trace_ids) if is_set_aside else assembler.assemblies(trace_ids)
-            store.replace_turns(assemblies, now=now)
+            store.replace_turns(assemblies, now=now, limits=limits)
             written += sum(len(assembly.turns) for assembly in assemblies)
             if not go_on():
                 return written

@@ -19,6 +19,7 @@ from monitor.model.judgements import (
     Spend,
     Verdict,
 )
+from monitor.model.names import NameLimits
 from monitor.model.spans import Assembly, Fragment, StoredFragment
 from monitor.model.stored import Assembled, Backlog, Extent, ReceivedTrace, TraceSize, Window
 from monitor.model.trends import Alert, AlertState, Baseline, Notification, Rollup, Series, Undelivered
@@ -32,6 +33,7 @@ from monitor.store import spend as spending
 from monitor.store import under_way as under_way_rows
 from monitor.store.database import MAX_CONNECTIONS, Database
 from monitor.store.kept_text import KeptText
+from monitor.store.names import Names
 from monitor.store.pseudonyms import key as key_of
 from monitor.stores import UnderWayKind
 
@@ -69,6 +71,7 @@ class SqlStore:
     def __init__(self, database: Database, *, window: timedelta) -> None:
         self._database = database
         self._window = window
+        self.names = Names(database)
         self.kept_text = KeptText(database, window=window)
 
     def append(self, fragments: Sequence[Fragment]) -> int:
@@ -127,10 +130,10 @@ class SqlStore:
         with self._database.writing("reopening traces") as connection:
             return spans.reopen(connection, trace_ids, as_of=as_of)
 
-    def replace_turns(self, assemblies: Sequence[Assembly], *, now: datetime) -> None:
+    def replace_turns(self, assemblies: Sequence[Assembly], *, now: datetime, limits: NameLimits | None = None) -> None:
         """As `TurnStore.replace_turns`."""
         with self._database.writing("replacing turns") as connection:
-            turns.replace(connection, assemblies, now=now, length=self._window)
+            turns.replace(connection, assemblies, now=now, length=self._window, limits=limits)
 
     def turn(self, turn_id: str) -> Turn | None:
         """As `TurnStore.turn`."""

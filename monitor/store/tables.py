@@ -24,8 +24,10 @@ from sqlalchemy import (
 from monitor.store.columns import CleanText, Count, Duration, Instant, Label, Number, Position
 from monitor.store.naming import index_some, metadata
 
-REVISION = "0016"
+REVISION = "0017"
 """The schema that this version of the program reads and writes."""
+
+_SERIES = ("app", "environment", "slice", "metric", "rubric_id")
 
 spans = Table(
     "spans",
@@ -135,6 +137,7 @@ turn_texts = Table(
     Column("response", CleanText),
     Column("ground_truth", CleanText),
     Column("relevant_ids", CleanText),
+    Column("sent_names", CleanText),
     PrimaryKeyConstraint("turn_id"),
 )
 Index(None, turn_texts.c.started_at)
@@ -253,11 +256,7 @@ rubrics = Table(
 rollups = Table(
     "rollups",
     metadata,
-    Column("app", Label, nullable=False),
-    Column("environment", Label, nullable=False),
-    Column("slice", Label, nullable=False),
-    Column("metric", Label, nullable=False),
-    Column("rubric_id", Label, nullable=False),
+    *(Column(name, Label, nullable=False) for name in _SERIES),
     Column("release", Label, nullable=False),
     Column("window_start", Instant, nullable=False),
     Column("length", Duration, nullable=False),
@@ -281,11 +280,7 @@ Index(None, rollups.c.window_start)
 baselines = Table(
     "baselines",
     metadata,
-    Column("app", Label, nullable=False),
-    Column("environment", Label, nullable=False),
-    Column("slice", Label, nullable=False),
-    Column("metric", Label, nullable=False),
-    Column("rubric_id", Label, nullable=False),
+    *(Column(name, Label, nullable=False) for name in _SERIES),
     Column("started_at", Instant, nullable=False),
     Column("ended_at", Instant, nullable=False),
     Column("pinned_by", CleanText, nullable=False),
@@ -298,11 +293,7 @@ alerts = Table(
     Column("alert_id", Text, nullable=False),
     Column("fingerprint", Text, nullable=False),
     Column("state", Text, nullable=False),
-    Column("app", Label, nullable=False),
-    Column("environment", Label, nullable=False),
-    Column("slice", Label, nullable=False),
-    Column("metric", Label, nullable=False),
-    Column("rubric_id", Label, nullable=False),
+    *(Column(name, Label, nullable=False) for name in _SERIES),
     Column("rule", Text, nullable=False),
     Column("began_at", Instant, nullable=False),
     Column("detected_at", Instant, nullable=False),
@@ -338,6 +329,15 @@ notifications = Table(
     PrimaryKeyConstraint("alert_id", "channel", "transition"),
 )
 index_some("ix_notifications_unsent", notifications.c.alert_id, where=notifications.c.sent_at.is_(None))
+
+names = Table(
+    "names",
+    metadata,
+    # "" where a name belongs to no app, or to no environment.
+    *(Column(name, Label, nullable=False) for name in ("kind", "app", "environment", "name")),
+    *(Column(name, Instant, nullable=False) for name in ("first_seen", "last_seen")),
+    PrimaryKeyConstraint("kind", "app", "environment", "name"),
+)
 
 leases = Table(
     "leases",

@@ -76,6 +76,7 @@ def turn_text_row(turn: Turn) -> dict[str, Cell]:
         "response": turn.response,
         "ground_truth": turn.ground_truth,
         "relevant_ids": None if turn.relevant_ids is None else json_text(list(turn.relevant_ids)),
+        "sent_names": json_text(dict(turn.sent_names)) if turn.sent_names else None,
     }
 
 
@@ -109,6 +110,7 @@ def turn_from(row: Row[tuple[object, ...]]) -> Turn:
         dialect=row.dialect,
         facets=orjson.loads(row.facets),
         flags=frozenset(orjson.loads(row.flags)),
+        sent_names=orjson.loads(row.sent_names or "{}"),
     )
 
 

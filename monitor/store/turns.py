@@ -22,10 +22,11 @@ from sqlalchemy import (
     update,
 )
 
+from monitor.model.names import OTHER, NameLimits
 from monitor.model.spans import PROCESS_DIED, Assembly
 from monitor.model.stored import Assembled, Extent
 from monitor.model.turns import Turn
-from monitor.store import awaited_links, changed_windows, erased_traces, pseudonyms, under_way
+from monitor.store import awaited_links, changed_windows, erased_traces, names, pseudonyms, under_way
 from monitor.store.columns import json_text, label
 from monitor.store.database import Database
 from monitor.store.statements import batches, insert
@@ -47,7 +48,14 @@ class _StoredTurn:
     content_hash: str
 
 
-def replace(connection: Connection, assemblies: Sequence[Assembly], *, now: datetime, length: timedelta) -> None:
+def replace(
+    connection: Connection,
+    assemblies: Sequence[Assembly],
+    *,
+    now: datetime,
+    length: timedelta,
+    limits: NameLimits | None,
+) -> None:
     """Make each trace's turns exactly the given ones; see `TurnStore.replace_turns`.
 
     An assembly that read less of its trace than a stored one is dropped. A trace whose fragments were pruned keeps its
@@ -66,12 +74,13 @@ def replace(connection: Connection, assemblies: Sequence[Assembly], *, now: date
     gone = [i for i in known if i not in assembled_turns and i not in unchangeable]
     changed = [i for i, t in written.items() if i in known and known[i][1].content_hash != t.content_hash()]
     _delete(connection, gone=gone, changed=changed)
-    _write(connection, tuple(written.values()))
+    stored = names.placed(connection, tuple(written.values()), limits, now=now)
+    _write(connection, stored)
     _note_assembled(connection, current, now=now)
     awaited_links.replace(connection, current, now=now)
     before = [known[i][1] for i in known if i not in unchangeable]
     moments = [(k.app, k.environment, k.started_at) for k in before]
-    moments += [(label(t.app), label(t.environment), t.started_at) for t in written.values()]
+    moments += [(t.app, t.environment, t.started_at) for t in stored]
     changed_windows.mark(connection, moments, length=length)
 
 
@@ -173,7 +182,8 @@ def extents(
         select(turns.c.trace_id, turns.c.started_at, turns.c.ended_at, single.label("single"), turn_texts.c.response)
         .join(turn_texts, and_(turn_texts.c.turn_id == turns.c.turn_id, single), isouter=True)
         .where(
-            turns.c.app == label(app),
+            # Under `other` stand those of all apps that have no place, this one perhaps among them.
+            turns.c.app.in_((label(app), OTHER)),
             turns.c.started_at >= since,
             turns.c.started_at < until,
             turns.c.ended_at >= ended_since,

@@ -90,6 +90,7 @@ NAMES = {
     "judge_versions": "fingerprint judge model",
     "keys": "name",
     "leases": "holder name",
+    "names": "app environment kind name",
     "notifications": "channel failure transition",
     "outcomes": "details fingerprint flags judge_model label metric reason reason_detail rubric_id stratum",
     "rollups": "app environment histogram metric release rubric_id slice unscored weighted_histogram",
@@ -98,6 +99,7 @@ NAMES = {
     "spans": "signal",
     "spend": "worker",
     "traces": "rules unread",
+    "turn_texts": "sent_names",
     "turns": "app dialect environment error facets flags model proxy_version release",
     "under_way": "kind worker",
 }

@@ -119,7 +119,11 @@ def test_long_names(store: Store, make: Make) -> None:
     """A service name longer than an index takes is cut, and its turns are found under the long name too."""
     turn = make.turn(app="x" * 5000)
     make.assembled(store, turn)
-    assert store.turn(turn.turn_id).app == "x" * 200
+    stored = store.turn(turn.turn_id)
+    assert stored.app.startswith("x" * 183)
+    assert len(stored.app) == 200
+    assert {"app": "x" * 1000} == dict(stored.sent_names)
+    assert "name_limit" in stored.flags
     assert len(list(store.turns(app="x" * 5000))) == 1
     assert len(store.changed_windows(10)) == 1
 
