@@ -15,7 +15,7 @@ demo: $(STAMP)
 
 # Two minutes on two cores; what is long or needs a server is for `check`, and the last line says so.
 test: $(STAMP)
-	$(BIN)/pytest -n auto --dist loadfile -q -m 'not long and not kafka and not postgres and not pgbouncer and not faketime and not wheel'
+	$(BIN)/pytest -n auto --dist loadfile -q -m 'not long and not kafka and not postgres and not pgbouncer and not alertmanager and not faketime and not wheel'
 
 check: lint types layers
 	$(BIN)/pytest -W error -n auto --dist loadfile

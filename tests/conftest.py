@@ -18,6 +18,7 @@ pytest_plugins = (
     "shared_folder",
     "container",
     "webhook_receiver",
+    "alertmanager_service",
 )
 
 

@@ -12,6 +12,7 @@ _KINDS = {
     "kafka": "Kafka",
     "postgres": "PostgreSQL",
     "pgbouncer": "PgBouncer",
+    "alertmanager": "Prometheus Alertmanager",
     "faketime": "libfaketime",
     "sandbox": "Bubblewrap",
     "wheel": "the wheel",

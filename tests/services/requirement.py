@@ -19,6 +19,7 @@ _MARKER_OF_FIXTURE = {
     "kafka_broker": "kafka",
     "postgres_server": "postgres",
     "pgbouncer": "pgbouncer",
+    "alertmanager": "alertmanager",
     "wall_clock": "faketime",
     "shared": "shared",
     "image": "sandbox",

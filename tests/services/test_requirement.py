@@ -99,6 +99,6 @@ def test_markers_follow_fixtures(run: Run) -> None:
 def test_unknown_requirement(run: Run) -> None:
     """A service that no marker declares is refused, and the known ones are listed."""
     session = run(require="postgre")
-    known = "all, faketime, kafka, pgbouncer, postgres, sandbox, shared"
+    known = "alertmanager, all, faketime, kafka, pgbouncer, postgres, sandbox, shared"
     assert f"RAG_MONITOR_REQUIRE: no service ['postgre']; known: {known}" in session.stderr
     assert 4 == session.returncode
