@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
 from typing import ClassVar, Self
@@ -33,6 +33,7 @@ _NAMED_PASSWORD = re.compile(
     r"(\b\w{0,30}(?:password|passwd|pwd)\s*=\s*)(?:'[^']*'|\"[^\"]*\"|[^\s&,;'\"]+)", re.IGNORECASE
 )
 _PLACEHOLDER = "user:password"
+_PART = 4
 
 
 def without_credentials(text: str) -> str:
@@ -48,6 +49,26 @@ def _masked(found: re.Match[str]) -> str:
     # Up to the last `@`: a password that is not encoded has `@`, `:` or `/` in it.
     credentials, at, rest = found[2].rpartition("@")
     return f"{found[1]}***@{rest}" if at and credentials != _PLACEHOLDER else found[0]
+
+
+def without_parts_of(text: str, secrets: Iterable[str]) -> str:
+    """Return a text of another side, which may repeat what we sent, with `***` for each part of a secret.
+
+    A part is of 4 characters or more, since some show the last four of a key. What is shorter than that is no secret.
+
+    >>> without_parts_of("Incorrect API key provided: sk-proj-***9876", ["sk-proj-0123459876"])
+    'Incorrect API key provided: ******'
+    """
+    parts = {secret[i : i + _PART] for secret in secrets for i in range(len(secret) - _PART + 1)}
+    shown, hidden_until = [], 0
+    for i, character in enumerate(text):
+        if text[i : i + _PART] in parts:
+            if i >= hidden_until:
+                shown.append("***")
+            hidden_until = i + _PART
+        elif i >= hidden_until:
+            shown.append(character)
+    return "".join(shown)
 
 
 class MonitorError(Exception):

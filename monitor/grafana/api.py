@@ -6,6 +6,7 @@ Nothing here holds or prints the token but the connection itself. Written agains
 from __future__ import annotations
 
 import logging
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar, cast
@@ -16,7 +17,7 @@ from grafana_client.client import GrafanaException, GrafanaTimeoutError
 from niquests import PreparedRequest, Response
 from niquests.exceptions import RequestException, SSLError
 
-from monitor.errors import ConfigError, Paused, Permanent, RateLimited, Retryable
+from monitor.errors import ConfigError, Paused, Permanent, RateLimited, Retryable, without_parts_of
 from monitor.ports import Clock
 from monitor.settings.section import header_secret
 from monitor.settings.tree import GrafanaSettings
@@ -122,6 +123,8 @@ class Connection:
         self._address = _Address(settings.url)
         _token(settings)
         self._api: GrafanaApi | None = None
+        self._secrets: tuple[str, ...] = ()
+        """What Grafana's answers are shown without: what was sent to get in."""
         self._not_before: dict[str, datetime] = {}
         """What was refused -> when to try it again; `_EVERYTHING` is refused to a token that is none."""
 
@@ -152,14 +155,16 @@ class Connection:
         try:
             result = use(cast("Api", self._api))
         except GrafanaException as error:
+            message = without_parts_of(_message(error), self._secrets)
             if error.status_code not in _REFUSED:
-                raise _translated(doing, error) from None
+                raise _translated(doing, error, message) from None
             # 403 is about this right, of which a token may have others.
             what = doing if error.status_code == _FORBIDDEN else _EVERYTHING
-            answer = f"answered {error.status_code} ({_message(error)}); the token needs the right to do this"
+            answer = f"answered {error.status_code} ({message}); the token needs the right to do this"
             raise self._refused(doing, answer, what=what, now=now) from None
         except _NotGrafanaError as error:
-            raise self._refused(doing, str(error), what=_EVERYTHING, now=now) from None
+            answer = without_parts_of(str(error), self._secrets)
+            raise self._refused(doing, answer, what=_EVERYTHING, now=now) from None
         except SSLError as error:
             self.close()
             raise Retryable(
@@ -184,6 +189,7 @@ class Connection:
         settings = self._settings
         token = _token(settings)
         credential: str | tuple[str, str] | None = token or self._address.login
+        self._secrets = _sent(credential)
         if credential is None:
             raise ConfigError("missing; give token, token_file or the variable GRAFANA_TOKEN", where="grafana.token")
         # A login may see several organisations, and says in each request which; a token belongs to one.
@@ -216,6 +222,13 @@ class Connection:
 
 def _token(settings: GrafanaSettings) -> str | None:
     return header_secret(settings.token, settings.token_file, "grafana.token")
+
+
+def _sent(credential: str | tuple[str, str] | None) -> tuple[str, ...]:
+    """Return what stands for the credential in requests; RFC 7617 for a login."""
+    if isinstance(credential, tuple):
+        return credential[1], b64encode(":".join(credential).encode()).decode()
+    return (credential,) if credential else ()
 
 
 class _Address:
@@ -287,8 +300,8 @@ def _without_query(address: str) -> str:
     return f"{parts.scheme}://{host}{parts.path}" if host else parts.path
 
 
-def _translated(doing: str, error: GrafanaException) -> Retryable | Permanent:
-    text = f"grafana: {doing}: answered {error.status_code} ({_message(error)})"
+def _translated(doing: str, error: GrafanaException, message: str) -> Retryable | Permanent:
+    text = f"grafana: {doing}: answered {error.status_code} ({message})"
     if isinstance(error, GrafanaTimeoutError) or not error.status_code:
         return Retryable(f"grafana: {doing}: no answer in time")
     if error.status_code == _TOO_MANY:
@@ -299,6 +312,6 @@ def _translated(doing: str, error: GrafanaException) -> Retryable | Permanent:
 
 
 def _message(error: GrafanaException) -> str:
-    """Return Grafana's own message, shortened."""
+    """Return Grafana's own message, on one line and shortened; it may repeat the request."""
     message = field(error.response, "message") or error.response
     return " ".join(str(message).split())[:_LONGEST_MESSAGE]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from monitor import errors
-from monitor.errors import ConfigError, MonitorError, without_credentials
+from monitor.errors import ConfigError, MonitorError, without_credentials, without_parts_of
 
 _ROOT = Path(__file__).parents[2]
 
@@ -97,3 +97,18 @@ def test_no_message_begins_with_its_place() -> None:
 def test_what_a_place_in_front_looks_like(call: str) -> None:
     """The forms in which modules wrote the place into the message are recognized."""
     assert [True] == [bool(_PLACE_IN_FRONT.match(message)) for message in _messages(ast.parse(call))]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("the key abcd1234 is wrong", "the key *** is wrong"),
+        ("the key ***1234 is wrong", "the key ****** is wrong"),
+        ("abc and 123 alone are no part", "abc and 123 alone are no part"),
+        ("abcd, cd12 and 1234", "***, *** and ***"),
+        ("", ""),
+    ],
+)
+def test_parts_of_a_secret(text: str, shown: str) -> None:
+    """Four characters in a row of a secret are hidden wherever they stand, alone or in a run."""
+    assert shown == without_parts_of(text, ["abcd1234", "abc"])

@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import httpx2
 import openai
@@ -69,7 +69,8 @@ class OpenAIJudge:
         self._model = model
         self._timeout = timeout
         self._prices = prices
-        self._key = api_key
+        query = urlsplit(base_url or "").query
+        self._secrets = tuple(filter(None, (api_key, query, unquote(query))))
         lacks_version = api_version is None and base_url is not None and not _VERSION.search(urlsplit(base_url).path)
         self._hint = "; is base_url to end in /v1?" if lacks_version else ""
         self.max_prompt_tokens = max_prompt_tokens
@@ -209,7 +210,7 @@ class OpenAIJudge:
         if isinstance(error, openai.APIStatusError):
             what = f"{what}: HTTP {error.status_code}"
             said = refusal.read(error)
-            if repeat and (words := said.shown(secret=self._key)):
+            if repeat and (words := said.shown(secrets=self._secrets)):
                 what = f'{what}, "{words}"'
             if said.knows_no_address:
                 what += self._hint

@@ -8,14 +8,14 @@ searched, for they may quote the prompt.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import cast
 
 import openai
 
-from monitor.errors import MonitorError, RateLimited, Rejected, Retryable, Unusable
+from monitor.errors import MonitorError, RateLimited, Rejected, Retryable, Unusable, without_parts_of
 from monitor.judging.endpoint.content_filter import severities
 from monitor.judging.prompt.schema import Json
 from monitor.retry import retry_after
@@ -48,7 +48,7 @@ _TOO_LONG = re.compile(
 )
 # Further on a refusal may quote the prompt.
 _START, _HEAD = 150, 600
-_MOST_SHOWN = 300
+_MOST_SHOWN, _MOST_READ = 300, 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +86,12 @@ class Refusal:
         about_model = self.code == "model_not_found" or "model" in self.message[:_HEAD].lower()
         return self.status in {404, 405} and not about_model
 
-    def shown(self, *, secret: str | None) -> str:
-        """Return the endpoint's words, which may quote the request, on one line and without `secret`."""
+    def shown(self, *, secrets: Collection[str]) -> str:
+        """Return the endpoint's words, which may quote the request, on one line and without a part of `secrets`."""
         if self.message.lstrip().startswith("<"):
             return "a page of HTML"
-        words = " ".join("".join(c if c.isprintable() else " " for c in self.message).split())
-        return (words.replace(secret, "***") if secret else words)[:_MOST_SHOWN]
+        words = without_parts_of(self.message[:_MOST_READ], secrets)
+        return " ".join("".join(c if c.isprintable() else " " for c in words).split())[:_MOST_SHOWN]
 
 
 def read(error: openai.APIStatusError) -> Refusal:
