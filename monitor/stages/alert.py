@@ -248,10 +248,14 @@ def _retry_later(
     """Return the failed attempt with its next time; given up when messages are not tried for as long as that.
 
     Pauses double up to an hour. After a refusal they begin longer: somebody may mend the other side, but not at once.
+    Half of the time must have passed in pauses: the clock may be set, and a message that is given up stays so.
     """
     first = _REFUSED_PAUSE if failure.is_refusal else settings.backoff
-    not_before = now + backoff(notification.attempt, first=first, longest=LONGEST, at_least=failure.at_least)
-    if not_before > notification.waiting_since + settings.retry_for:
+    pause = partial(backoff, first=first, longest=LONGEST)
+    not_before = now + pause(notification.attempt, at_least=failure.at_least)
+    is_over = not_before > notification.waiting_since + settings.retry_for
+    paused = sum((pause(attempt) for attempt in range(1, notification.attempt + 1)), timedelta(0))
+    if is_over and paused >= settings.retry_for / 2:
         return _give_up(notification, failure.reason)
     log.log(
         logging.ERROR if failure.is_refusal and notification.attempt == 1 else logging.WARNING,

@@ -243,6 +243,21 @@ async def test_a_message_is_tried_for_a_day_or_for_as_long_as_the_settings_say(s
     assert await deliver(store, phone, now=times[-1] + timedelta(days=30), settings=settings) == ()
 
 
+async def test_a_clock_that_was_set_gives_no_message_up(store: SqlStore) -> None:
+    """Two failures do not make a day: by a clock that is days ahead, or was when they began, the message is kept."""
+    phone = Phone()
+    phone.failure = Retryable("down")
+    firing(store, "0")
+    await deliver(store, phone)
+    ahead = NOW + timedelta(days=3)
+    (failed,) = await deliver(store, phone, now=ahead)
+    assert failed.not_before is not None
+    assert failed.not_before - ahead <= timedelta(minutes=1)
+    phone.failure = None
+    await deliver(store, phone, now=NOW + timedelta(minutes=2))
+    assert phone.sent == [("a1", "firing")]
+
+
 async def test_a_refusal_is_shown_at_once_and_tried_again_slowly(
     store: SqlStore, caplog: pytest.LogCaptureFixture
 ) -> None:
