@@ -70,6 +70,7 @@ class Database:
             self._prepare_sqlite(self._file)
         else:
             self._beginning = postgresql.Beginning(self._engine, cast("ModuleType", driver), patience=patience)
+            event.listen(self._engine, "handle_error", postgresql.drop_if_lost)
 
     def _prepare_sqlite(self, file: SqliteFile) -> None:
         def open_file(*_: object) -> None:

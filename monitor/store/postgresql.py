@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     import psycopg
     from psycopg.pq.abc import PGresult
     from sqlalchemy import Engine
+    from sqlalchemy.engine import ExceptionContext
 
 Level: TypeAlias = Literal["READ COMMITTED", "REPEATABLE READ"]
 
 _STATEMENT_TIMEOUT = timedelta(minutes=2)
 _CONNECT_TIMEOUT = timedelta(seconds=5)
 _UNANSWERED = timedelta(seconds=30)
+_LOST = frozenset({None, "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})
 _PREPARE = "prepare_threshold"
 
 
@@ -149,6 +151,18 @@ class Beginning:
         if refused is not None:
             raise self._driver.errors.error_from_result(refused)
         return True
+
+
+def drop_if_lost(context: ExceptionContext) -> None:
+    """Have SQLAlchemy drop a connection that was lost at work; it would roll back on it, and log that this fails.
+
+    psycopg 3.3.9 calls a connection that the server ended within `executemany` busy, not closed. What the server itself
+    refuses has an SQLSTATE; those are of sessions that it ends with the refusal (PostgreSQL, appendix A).
+    """
+    error = context.original_exception
+    operational = isinstance(error, cast("ModuleType", context.dialect.loaded_dbapi).OperationalError)
+    if operational and context.connection is not None and getattr(error, "sqlstate", None) in _LOST:
+        context.is_disconnect = True
 
 
 def _broken(connection: Connection) -> bool:

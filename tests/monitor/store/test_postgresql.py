@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from deadline import wait_until
 from pgbouncer_service import POOL_SIZE
 from sqlalchemy import text
 
@@ -176,6 +177,40 @@ def test_backends_are_killed_under_load(opened: SqlStore, address: str, postgres
             one.result()
     assert reasons <= {"unreachable"}
     assert acknowledged <= stored(opened, sorted(acknowledged))
+
+
+def test_backend_is_killed_at_work(
+    address: str, postgres_server: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A connection that is lost while a statement runs is dropped without a rollback, of whose failure the log says."""
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND wait_event_type = 'Lock'"
+    name = address.rpartition("/")[2]
+
+    def kill_who_waits(other: psycopg.Connection[tuple[object, ...]]) -> None:
+        wait_until(lambda: other.execute(waits, (name,)).fetchone() == (1,), "a session that waits", seconds=20)
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND wait_event_type = 'Lock'",
+            (name,),
+        )
+
+    def wait(database: Database) -> None:
+        with database.writing("waiting") as connection:
+            connection.execute(text("CREATE TEMPORARY TABLE numbers (number bigint) ON COMMIT DROP"))
+            insert = text("INSERT INTO numbers SELECT :number FROM pg_advisory_xact_lock(1)")
+            connection.execute(insert, [{"number": 1}, {"number": 2}])
+
+    with (
+        closing(Database(address, patience=PATIENCE)) as database,
+        raw(postgres_server.url(name)) as other,
+        ThreadPoolExecutor(1) as killer,
+    ):
+        other.execute("SELECT pg_advisory_lock(1)")
+        killing = killer.submit(kill_who_waits, other)
+        with pytest.raises(StoreUnavailable) as caught:
+            wait(database)
+        killing.result()
+    assert "unreachable" == caught.value.reason
+    assert [] == [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
 
 
 def kill_backends(address: str, postgres_server: PostgresServer) -> None:
