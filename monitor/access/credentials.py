@@ -14,6 +14,7 @@ from monitor.access.renewed_files import RenewedFiles
 from monitor.errors import ConfigError, Rejected
 from monitor.header_fields import problem_of_value
 from monitor.settings.listener import Auth
+from monitor.settings.text_file import read_whole
 
 CHALLENGE = b'Bearer, Basic realm="rag-monitor", charset="UTF-8"'
 """What `WWW-Authenticate` says to who is not let in."""
@@ -91,7 +92,7 @@ def _users(path: Path, where: str) -> Iterator[bytes]:
 
 def _lines(path: Path, where: str) -> tuple[bytes, ...]:
     try:
-        lines = tuple(line.strip() for line in path.read_bytes().splitlines() if line.strip())
+        lines = tuple(line.strip() for line in read_whole(path).splitlines() if line.strip())
     except OSError as error:
         raise ConfigError(f"cannot read {str(path)!r}: {error.strerror}", where=where) from None
     if not lines:

@@ -9,6 +9,7 @@ from typing import Literal
 from monitor.access.renewed_files import RenewedFiles
 from monitor.errors import ConfigError
 from monitor.settings.listener import Tls
+from monitor.settings.text_file import read_whole
 
 Application = Literal["http/1.1", "h2"]
 """What is spoken over TLS, by its name in ALPN (RFC 7301)."""
@@ -55,7 +56,7 @@ def _read(tls: Tls, where: str, application: Application) -> Loaded:
         client_ca = None
         if tls.client_ca_file is not None:
             doing = f"reading client_ca_file {str(tls.client_ca_file)!r}"
-            client_ca = tls.client_ca_file.read_bytes()
+            client_ca = read_whole(tls.client_ca_file)
             context.load_verify_locations(tls.client_ca_file)
             context.verify_mode = ssl.CERT_REQUIRED
             # A resumed session shows no certificate. Python cannot turn off the resumption by number of TLS 1.2.

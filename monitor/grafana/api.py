@@ -232,25 +232,16 @@ def _sent(credential: str | tuple[str, str] | None) -> tuple[str, ...]:
 
 
 class _Address:
-    """An address taken apart, with or without a path and a trailing slash."""
+    """An address as the settings take it (`settings.addresses`), taken apart, with or without a path and a slash."""
 
     def __init__(self, url: str | None) -> None:
         if not url:
             raise ConfigError("missing; give it or the variable GRAFANA_URL", where="grafana.url")
-        try:
-            parts = urlsplit(url)
-            self.port = parts.port
-        except ValueError:
-            raise ConfigError("not an address", where="grafana.url") from None
-        if url.count("@") != parts.netloc.count("@") or url.count("@") > 1:
-            raise ConfigError(
-                "holds an `@` that does not end user and password; in them write @ / ? # as %40 %2F %3F %23",
-                where="grafana.url",
-            )
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-            raise ConfigError("expected http(s)://host[:port][/path] without a query", where="grafana.url")
+        parts = urlsplit(url)
+        self.port = parts.port
         self.scheme = parts.scheme
-        self.host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        host = parts.hostname or ""
+        self.host = f"[{host}]" if ":" in host else host
         path = parts.path.strip("/")
         self.prefix = f"{path}/" if path else ""
         self.login = (unquote(parts.username), unquote(parts.password)) if parts.username and parts.password else None

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from monitor.runtime.build import kind_and_name
+from monitor.settings.text_file import read_whole
 from monitor.settings.tree import PluginSection, Settings
 
 
@@ -32,6 +33,6 @@ def _digest(section: PluginSection, key: bytes) -> str:
 def _content(file: Path) -> bytes:
     """Return what is in a file; nothing for one that cannot be read, which is the channel's to complain of."""
     try:
-        return file.read_bytes()
+        return read_whole(file)
     except OSError:
         return b""

@@ -24,15 +24,18 @@ _EXPECTED = {
 """Where pydantic speaks of Python's types."""
 
 
-def problems(model: type[BaseModel], error: ValidationError) -> tuple[tuple[str, str], ...]:
-    """Return the problems of a tree that was to be a `model`, each its key path and what is wrong; never a value."""
+def problems(model: type[BaseModel], error: ValidationError, *, whole: str = WHOLE) -> tuple[tuple[str, str], ...]:
+    """Return the problems of a tree that was to be a `model`, each its key path and what is wrong; never a value.
+
+    `whole` is the place of what lies in no key alone.
+    """
     wrong = []
     for problem in error.errors():
         path = problem["loc"]
         message = _EXPECTED.get(problem["type"], problem["msg"].removeprefix("Value error, "))
         if problem["type"] == "extra_forbidden" and (known := _keys(model, path[:-1])):
             message = f"unknown key{suggestion(str(path[-1]), known)}"
-        wrong.append((".".join(map(str, path)) or WHOLE, message))
+        wrong.append((".".join(map(str, path)) or whole, message))
     return tuple(wrong)
 
 

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Sec
 
 from monitor.errors import ConfigError
 from monitor.header_fields import problem_of_value
+from monitor.settings.text_file import read_whole
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -63,7 +64,7 @@ def secret(value: SecretStr | None, file: Path | None, fallback: str | None, whe
         return fallback or None
     try:
         # A text editor of Windows puts a mark before the text.
-        return file.read_text(encoding="utf-8-sig").strip() or None
+        return read_whole(file).decode("utf-8-sig").strip() or None
     except OSError as error:
         raise ConfigError(f"cannot read {str(file)!r}: {error.strerror}", where=f"{where}_file") from None
     except UnicodeDecodeError:

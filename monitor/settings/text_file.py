@@ -1,13 +1,27 @@
-"""Files that people write, such as settings and prompts: read whole, as UTF-8, if they are not endless."""
+"""Files that people write, such as settings, prompts and secrets: read whole, if they are not endless."""
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 from monitor.errors import ConfigError
 
 LONGEST_BYTES = 1_000_000
 """A thousand times what such a file has; YAML takes seconds for a few megabytes, also of comments."""
+
+
+def read_whole(path: Path) -> bytes:
+    """Return what is in the file at `path`.
+
+    Raises:
+        OSError: it cannot be read, or has more than `LONGEST_BYTES`, as a device without an end has.
+    """
+    with path.open("rb") as file:
+        raw = file.read(LONGEST_BYTES + 1)
+    if len(raw) > LONGEST_BYTES:
+        raise OSError(errno.EFBIG, f"longer than {LONGEST_BYTES:,} bytes")
+    return raw
 
 
 def read_text(path: Path, what: str, *, encoding: str = "utf-8") -> str:
@@ -17,12 +31,9 @@ def read_text(path: Path, what: str, *, encoding: str = "utf-8") -> str:
         ConfigError: it cannot be read, is not UTF-8, or has more than `LONGEST_BYTES`.
     """
     try:
-        with path.open("rb") as file:
-            raw = file.read(LONGEST_BYTES + 1)
+        raw = read_whole(path)
     except OSError as error:
         raise ConfigError(f"cannot read {what}: {error.strerror}", where=str(path)) from None
-    if len(raw) > LONGEST_BYTES:
-        raise ConfigError(f"cannot read {what}: longer than {LONGEST_BYTES:,} bytes", where=str(path))
     try:
         return raw.decode(encoding)
     except UnicodeDecodeError:

@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias, TypeVar
-from urllib.parse import urlsplit
+from typing import Literal, TypeAlias, TypeVar
 
 from pydantic import (
-    AfterValidator,
     Field,
     ValidationError,
     field_validator,
@@ -24,38 +22,14 @@ from pydantic import (
 
 from monitor.errors import ConfigError
 from monitor.settings import file as settings_file
+from monitor.settings.addresses import EndpointAddress, GrafanaAddress
 from monitor.settings.listener import Listener
 from monitor.settings.name_places import NamePlaces
-from monitor.settings.problems import problems
+from monitor.settings.problems import WHOLE, problems
 from monitor.settings.rates import SampleRule
 from monitor.settings.section import Duration, HeaderSecret, Section
 from monitor.settings.store import StoreSettings
 from monitor.settings.turn_choice import ExcludeSettings, FieldSettings
-
-
-def endpoint_address(value: str | None) -> str | None:
-    """Return an address that a judge can be asked at, as it is; None for no text.
-
-    Raises:
-        ValueError: it is none, or holds what belongs elsewhere; the message repeats nothing of it.
-    """
-    if not value:
-        return None
-    allowed = "expected http:// or https://, a host and a path, such as http://127.0.0.1:11434/v1"
-    try:
-        parts = urlsplit(value)
-        whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        raise ValueError(allowed) from None
-    # A password that is not encoded may have a `/` in it, and would else be taken for a path.
-    if "@" in value:
-        raise ValueError("an address with a user or password in it; give the key as api_key or api_key_file")
-    if not whole or parts.fragment:
-        raise ValueError(allowed)
-    return value
-
-
-EndpointAddress: TypeAlias = Annotated[str | None, AfterValidator(endpoint_address)]
 
 LONGEST_WINDOW = timedelta(days=1)
 
@@ -271,7 +245,7 @@ class AlertSettings(Section):
 class GrafanaSettings(Section):
     """Grafana's HTTP API, with the extra `grafana`; nothing is pushed while `url` is null."""
 
-    url: str | None = None
+    url: GrafanaAddress = None
     """Null: the environment's `GRAFANA_URL`."""
     token: HeaderSecret | None = None
     """Null: the environment's `GRAFANA_TOKEN`."""
@@ -385,12 +359,13 @@ def blamed(error: ConfigError, path: Path | None, environ: Mapping[str, str]) ->
 
 def plugin_config(model: type[S], section: PluginSection, where: str) -> S:
     """Return `section` (without `kind` and `name`) as a plug-in's own `Config`; `where` is its key path."""
-    return validate(model, {k: v for k, v in section.items() if k not in {"kind", "name"}}, where=where)
+    own = {key: value for key, value in section.items() if key not in {"kind", "name"}}
+    return validate(model, own, where=where, whole="")
 
 
-def validate(model: type[S], tree: Mapping[str, object], *, where: str) -> S:
-    """Return `tree` as `model`, or raise a `ConfigError` with one line per problem."""
+def validate(model: type[S], tree: Mapping[str, object], *, where: str, whole: str = WHOLE) -> S:
+    """Return `tree` as `model`, or raise a `ConfigError` with one line per problem; `whole` is the place of no key."""
     try:
         return model.model_validate(tree)
     except ValidationError as error:
-        raise ConfigError.several(problems(model, error)).at(where) from None
+        raise ConfigError.several(problems(model, error, whole=whole)).at(where) from None

@@ -388,6 +388,7 @@ def test_files_of_credentials(tmp_path: Path) -> None:
     for auth, said in (
         ({"tokens_file": tmp_path / "none"}, r"otlp_grpc\.auth\.tokens_file: cannot read"),
         ({"tokens_file": tmp_path / "empty"}, "is empty"),
+        ({"tokens_file": Path("/dev/zero")}, "longer than 1,000,000 bytes"),
         ({"users_file": tmp_path / "users"}, r"otlp_grpc\.auth\.users_file: entry 2 is not `name:password`"),
     ):
         with pytest.raises(ConfigError, match=said) as caught:

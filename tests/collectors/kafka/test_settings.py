@@ -69,7 +69,7 @@ def test_start_from(said: object, meant: timedelta | None) -> None:
         ({"topics": {"a": {"encodng": "turns"}}}, "collectors[0]: topics.a.encodng: unknown key; did you mean "),
         ({"topics": {"a": {"encoding": "jaeger"}}}, "collectors[0]: topics.a.encoding: Input should be 'auto', "),
         ({"topics": {"a": {"encoding": "turns", "signal": "logs"}}}, "collectors[0]: topics.a: signal: "),
-        ({"topics": ["a b"]}, "collectors[0]: settings: topic 'a b': expected up to 249 letters, "),
+        ({"topics": ["a b"]}, "collectors[0]: topic 'a b': expected up to 249 letters, "),
         ({"topics": ["a"], "dead_letter": "a"}, "dead_letter: 'a' is one of the topics"),
         ({"start_from": "yesterday"}, 'start_from: expected "earliest", "latest", or an age'),
         ({"bootstrap_servers": []}, "collectors[0]: bootstrap_servers: "),

@@ -220,3 +220,35 @@ def test_an_endless_file(tmp_path: Path) -> None:
         load(write(tmp_path, "#" * 1_000_001), {})
     with pytest.raises(ConfigError, match="longer than 1,000,000 bytes"):
         load(Path("/dev/zero"), {})
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "nowhere",
+        "ftp://grafana",
+        "http://",
+        "http://g:port",
+        "g:3000",
+        "http://g/?verify=false",
+        "http://g/#d",
+        "http://a:b@c@g",
+    ],
+)
+def test_address_of_grafana_that_is_none(tmp_path: Path, address: str) -> None:
+    """It is refused where the settings are read, without a word of it, since a password may stand in it."""
+    with pytest.raises(ConfigError, match=r"grafana\.url: (expected http\(s\)://host|holds an `@`)") as caught:
+        load(write(tmp_path, f"grafana: {{url: '{address}'}}"), {})
+    assert address not in str(caught.value)
+
+
+def test_section_of_a_collector_that_is_wrong_as_a_whole() -> None:
+    """What lies in no key alone is said of the section, not of `settings`."""
+    with pytest.raises(ConfigError, match=r"^collectors\[0\]: host can be reached from other machines"):
+        plugin_config(OtlpHttpConfig, {"kind": "otlp_http", "host": "0.0.0.0"}, "collectors[0]")  # noqa: S104 -- what is refused
+
+
+def test_secret_without_an_end() -> None:
+    """A device without an end, or a file of a wrong kind, is refused instead of being read into memory."""
+    with pytest.raises(ConfigError, match=r"^judge\.api_key_file: cannot read '/dev/zero': longer than "):
+        secret(None, Path("/dev/zero"), None, "judge.api_key")
