@@ -102,6 +102,11 @@ class Job:
     requested_at: datetime | None = None
     """When somebody asked for it after its turn was decided about; None for those of the decision."""
 
+    @property
+    def subject(self) -> str:
+        """What names it while it is computed, the turn's id first; a turn whose content changes is another subject."""
+        return f"{self.turn_id} {self.rubric_id} {self.content_hash}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detail:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 from monitor.errors import StoreUnavailable
 from monitor.model.judgements import Job, Outcome, Verdict
@@ -23,6 +24,14 @@ class Inputs:
     faults: Mapping[Job, Outcome] = field(default_factory=dict)
     """How jobs end whose rows cannot be read."""
 
+    def joined(self, other: Inputs) -> Inputs:
+        """Return the inputs of these jobs and of others."""
+        return Inputs(
+            turns={**self.turns, **other.turns},
+            verdicts={**self.verdicts, **other.verdicts},
+            faults={**self.faults, **other.faults},
+        )
+
 
 def read(store: JobStore, outcomes: Outcomes, jobs: Sequence[Job]) -> Inputs:
     """Return the inputs of `jobs`, read together, or one by one where that fails.
@@ -37,10 +46,5 @@ def read(store: JobStore, outcomes: Outcomes, jobs: Sequence[Job]) -> Inputs:
     except Exception as error:  # noqa: BLE001 -- whatever a row holds; it is counted
         if len(jobs) == 1:
             return Inputs(faults={jobs[0]: outcomes.fault(jobs[0], error)})
-        single = [read(store, outcomes, [job]) for job in jobs]
-        return Inputs(
-            turns={turn_id: turn for inputs in single for turn_id, turn in inputs.turns.items()},
-            verdicts={job: verdict for inputs in single for job, verdict in inputs.verdicts.items()},
-            faults={job: fault for inputs in single for job, fault in inputs.faults.items()},
-        )
+        return reduce(Inputs.joined, (read(store, outcomes, [job]) for job in jobs))
     return Inputs(turns=turns, verdicts=verdicts)

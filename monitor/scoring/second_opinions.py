@@ -10,6 +10,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Protocol
 
 from monitor.errors import StoreUnavailable, place
@@ -166,8 +167,9 @@ class SecondOpinions:
         return list(chosen.values())
 
     async def _anchor(self, verdicts: Sequence[Verdict]) -> None:
-        turns, _ = await asyncio.to_thread(self._store.judging_inputs, [verdict.job for verdict in verdicts])
-        turn = turns.get(verdicts[0].job.turn_id)
+        read = partial(asyncio.to_thread, self._store.judging_inputs, [verdict.job for verdict in verdicts])
+        inputs = await self._suspects.alone([verdict.job for verdict in verdicts], read)
+        turn = None if inputs is None else inputs[0].get(verdicts[0].job.turn_id)
         current = [v for v in verdicts if turn and v.job.content_hash == turn.content_hash()]
         if turn is None or not current or not self._allowed() or not await self._take_lease():
             return

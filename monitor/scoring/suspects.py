@@ -58,7 +58,7 @@ class Suspects:
             Retryable: as `Judges.judge`.
             StoreUnavailable: the database cannot be read or written.
         """
-        stretch = _Stretch(self._store, self._free, _subjects(jobs), worker=self._worker)
+        stretch = _Stretch(self._store, self._free, [job.subject for job in jobs], worker=self._worker)
         try:
             if not await stretch.begin():
                 return None
@@ -67,7 +67,7 @@ class Suspects:
             await unbroken(stretch.end())
 
     async def _compute(self, jobs: Sequence[Job], compute: Callable[[], Awaitable[T]]) -> T | None:
-        stretch = _Stretch(self._store, self._free, _subjects(jobs), worker=self._worker)
+        stretch = _Stretch(self._store, self._free, [job.subject for job in jobs], worker=self._worker)
         try:
             return await compute() if await stretch.begin() else None
         finally:
@@ -139,8 +139,3 @@ class _WatchedJudge:
             raise
         await self._stretch.begin()
         return reply
-
-
-def _subjects(jobs: Sequence[Job]) -> list[str]:
-    # A turn whose content changes is another subject.
-    return [f"{job.turn_id} {job.rubric_id} {job.content_hash}" for job in jobs]

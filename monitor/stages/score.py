@@ -28,7 +28,7 @@ from monitor.scoring.budget import Ledger
 from monitor.scoring.claims import Claims
 from monitor.scoring.computed import compute
 from monitor.scoring.in_flight import CallsInFlight
-from monitor.scoring.inputs import read
+from monitor.scoring.inputs import Inputs, read
 from monitor.scoring.outcomes import Outcomes, pause, unbroken
 from monitor.scoring.second_opinions import SecondOpinions
 from monitor.scoring.suspects import Suspects, suspected
@@ -270,7 +270,7 @@ class Scorer:
         """End what is due without asking, for the budget is spent; return how many jobs."""
         handled = 0
         while not stop.is_set() and (jobs := await self._claims.claim(_BATCH, call_of=self._call_of)):
-            inputs = await asyncio.to_thread(read, self._store, self._outcomes, jobs)
+            inputs = await self._read(jobs)
             detail = self._ledger.exhausted or ""
             await self._outcomes.finish(
                 [
@@ -283,12 +283,27 @@ class Scorer:
             handled += len(jobs)
         return handled
 
+    async def _read(self, jobs: Sequence[Job]) -> Inputs:
+        """Return what judging needs: of suspects turn by turn, after all others."""
+        unsuspected = [job for job in jobs if not suspected(job)]
+        inputs = await asyncio.to_thread(read, self._store, self._outcomes, unsuspected)
+        of_turns: dict[str, list[Job]] = {}
+        for job in filter(suspected, jobs):
+            of_turns.setdefault(job.turn_id, []).append(job)
+        for of_turn in of_turns.values():
+            reading = partial(asyncio.to_thread, read, self._store, self._outcomes, of_turn)
+            done = await self._suspects.alone(of_turn, reading)
+            if done is None:
+                done = Inputs(faults=dict(zip(of_turn, self._outcomes.set_aside(of_turn), strict=True)))
+            inputs = inputs.joined(done)
+        return inputs
+
     async def _begin(self, jobs: Sequence[Job], judge: Judges) -> None:
         """Begin to judge claimed jobs, call by call; what needs no judge is finished first."""
         if not jobs:
             return
         try:
-            inputs = await asyncio.to_thread(read, self._store, self._outcomes, jobs)
+            inputs = await self._read(jobs)
             turns = inputs.turns
             ended = {job: self._outcomes.copied(job, verdict) for job, verdict in inputs.verdicts.items()} | {
                 job: end for job in jobs if (end := self._outcomes.expired(job, turns.get(job.turn_id)))

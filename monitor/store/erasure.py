@@ -50,7 +50,7 @@ def erase(connection: Connection, trace_ids: Sequence[str], *, now: datetime, le
     awaited_links.prune(connection, ids)
     under_way.end(connection, "trace", ids)
     awaited_links.erase(connection, ids)
-    under_way.end(connection, "turn", turn_ids)
+    under_way.end_of_turns(connection, turn_ids)
     _delete(connection, ids, unassembled.c.trace_id)
     fragments = _delete(connection, ids, spans.c.trace_id)
     connection.execute(update(traces).where(traces.c.trace_id.in_(ids)).values(pruned=True))

@@ -201,6 +201,7 @@ def finish(connection: Connection, finished: Sequence[Outcome], *, length: timed
     given up on too early. An outcome from before the turn's present decision is as good as one from after it, but none
     is taken while there is no decision: it would be judged a second time.
     """
+    under_way.end(connection, "job", sorted({o.job.subject for o in finished}))
     locked = _lock_turns(connection, [o.job.turn_id for o in finished])
     current: dict[tuple[str, str, str], Outcome] = {}
     for outcome in finished:

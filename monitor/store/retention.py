@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import Connection, delete, exists, func, select, tuple_, update
 
 from monitor.model.stored import OldestText
-from monitor.store import awaited_links, erased_traces
+from monitor.store import awaited_links, erased_traces, under_way
 from monitor.store.statements import batches
 from monitor.store.tables import exchanges, spans, traces, turn_texts, turns, unassembled
 
@@ -26,6 +26,7 @@ def prune_text(connection: Connection, *, before: datetime, limit: int) -> int:
         connection.execute(select(turns.c.turn_id).where(*undecided).order_by(turns.c.turn_id).with_for_update()).all()
         connection.execute(update(turns).where(*undecided).values(decided_at=before))
         connection.execute(delete(turn_texts).where(turn_texts.c.turn_id.in_(part)))
+    under_way.end_of_turns(connection, texts)
     judged = select(*exchanges.primary_key).where(exchanges.c.started_at < before).order_by(exchanges.c.started_at)
     said = connection.execute(delete(exchanges).where(tuple_(*exchanges.primary_key).in_(judged.limit(limit))))
     return len(texts) + said.rowcount
@@ -48,6 +49,14 @@ def prune_fragments(connection: Connection, *, before: datetime, limit: int) -> 
     for some in batches([row.position for row in old]):
         connection.execute(delete(spans).where(spans.c.position.in_(some)))
     awaited_links.prune(connection, touched)
+    kept = {
+        trace_id
+        for part in batches(touched)
+        for trace_id in connection.execute(
+            select(spans.c.trace_id).where(spans.c.trace_id.in_(part)).distinct()
+        ).scalars()
+    }
+    under_way.end(connection, "trace", [trace_id for trace_id in touched if trace_id not in kept])
     for part in batches(touched):
         left = exists().where(spans.c.trace_id == traces.c.trace_id)
         connection.execute(delete(traces).where(traces.c.trace_id.in_(part), traces.c.turns == 0, ~left))

@@ -73,6 +73,7 @@ def replace(
     written = {i: t for i, t in assembled_turns.items() if i not in unchangeable}
     gone = [i for i in known if i not in assembled_turns and i not in unchangeable]
     changed = [i for i, t in written.items() if i in known and known[i][1].content_hash != t.content_hash()]
+    under_way.end_of_turns(connection, (*gone, *changed))
     _delete(connection, gone=gone, changed=changed)
     stored = names.placed(connection, tuple(written.values()), limits, now=now)
     _write(connection, stored)

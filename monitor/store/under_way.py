@@ -41,6 +41,14 @@ def end(connection: Connection, kind: UnderWayKind, subjects: Sequence[str]) -> 
         connection.execute(delete(under_way).where(under_way.c.kind == kind, under_way.c.subject.in_(part)))
 
 
+def end_of_turns(connection: Connection, turn_ids: Sequence[str]) -> None:
+    """Delete what stands of turns whose text goes, and of their jobs; only what processes died with has rows."""
+    end(connection, "turn", turn_ids)
+    of_these = frozenset(turn_ids)
+    subjects = connection.execute(select(under_way.c.subject).where(under_way.c.kind == "job")).scalars()
+    end(connection, "job", sorted(subject for subject in subjects if subject.partition(" ")[0] in of_these))
+
+
 def deaths(connection: Connection, kind: UnderWayKind, subjects: Sequence[str], *, worker: str) -> Mapping[str, int]:
     """Return during which of these how many processes died; see `UnderWayStore.deaths`."""
     another = and_(under_way.c.worker != worker, under_way.c.worker != _NOBODY).label("another")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from monitor.model.spans import Assembly
+from monitor.model.spans import PROCESS_DIED, Assembly
 from monitor.model.stored import Backlog
 from monitor.stores import Store
 
@@ -144,3 +144,34 @@ def test_pruned_trace_without_turns(store: Store, make: Make) -> None:
     make.assembled(store, turn)
     make.assembled(store, replace(turn, response="Changed, since nothing of this trace was pruned but noise."))
     assert ["Changed, since nothing of this trace was pruned but noise."] == [t.response for t in store.turns()]
+
+
+def test_deaths_are_forgotten(store: Store, make: Make) -> None:
+    """What processes died with goes with the outcome of the job, and with the text of the turn or the trace."""
+    judged, old, young = make.turn(), make.turn(started_at=make.now - HOUR), make.turn()
+    jobs = make.sampled(store, judged, old, young)
+    subjects = [job.subject for job in jobs]
+    for worker in "123":
+        store.begin("job", subjects, worker=worker, alone=True)
+    store.finish([make.verdict(job) for job in jobs if job.turn_id == judged.turn_id])
+    assert {old.turn_id: 3, young.turn_id: 3} == {
+        subject.partition(" ")[0]: died for subject, died in store.deaths("job", subjects, worker="4").items()
+    }
+    prune(store, text=make.now)
+    assert [young.turn_id] == [each.partition(" ")[0] for each in store.deaths("job", subjects, worker="4")]
+    store.kept_text.erase([young.trace_id])
+    assert {} == store.deaths("job", subjects, worker="4")
+
+
+def test_deaths_of_a_trace_are_forgotten(store: Store, make: Make) -> None:
+    """A trace that was set aside is told of until its records are pruned."""
+    sent = make.fragment(at=make.now - HOUR)
+    store.append([sent])
+    for worker in "123":
+        store.begin("trace", [sent.trace_id], worker=worker, alone=True)
+    (stored,) = store.fragments([sent.trace_id])[sent.trace_id]
+    aside = Assembly(trace_id=sent.trace_id, through=stored.position, turns=(), unread={PROCESS_DIED: 3}, failed=True)
+    store.replace_turns([aside], now=make.now)
+    assert (sent.trace_id,) == store.set_aside()
+    prune(store, fragments=make.now)
+    assert () == store.set_aside()

@@ -1,7 +1,7 @@
 """A scoring worker as a process of its own, which one of the turns kills.
 
-Arguments: store URL, judge URL, which run of it this is, what it dies of ("code", "prompt" or "reply"), and the
-turn that it dies of.
+Arguments: store URL, judge URL, which run of it this is, what it dies of ("code", "prompt", "reply" or "row", which
+is of what the database gives), and the turn that it dies of.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from judged_turn import ASKED_AT
+from sqlalchemy import Engine, event
 
 from monitor.judging.endpoint.client import OpenAIJudge
 from monitor.judging.endpoint.pacing import PacedJudge
@@ -45,13 +46,23 @@ class DeadlyMetric:
 
     def read(self, turn: Turn, reply: Reply | None) -> Finding:  # noqa: ARG002 -- as `Metric.read`
         """Return the best score."""
-        if self.dies_of != "prompt":
+        if self.dies_of in {"code", "reply"}:
             self._die_of(turn)
         return Finding(score=5, defect=False)
 
     def _die_of(self, turn: Turn) -> None:
         if turn.turn_id == self.turn_id:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_of_row(turn_id: str) -> None:
+    """Have the process end when the texts of the turn are read."""
+
+    def look(_: object, __: object, statement: str, parameters: object, *___: object) -> None:
+        if "turn_texts" in statement and turn_id in str(parameters):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    event.listen(Engine, "before_cursor_execute", look)
 
 
 async def work(store_url: str, judge_url: str, run: int, metric: DeadlyMetric) -> None:
@@ -77,4 +88,6 @@ async def work(store_url: str, judge_url: str, run: int, metric: DeadlyMetric) -
 
 if __name__ == "__main__":
     _, store_url, judge_url, run, kind, turn_id = sys.argv
+    if kind == "row":
+        die_of_row(turn_id)
     asyncio.run(work(store_url, judge_url, int(run), DeadlyMetric(turn_id, kind, 0 if kind == "code" else 10)))

@@ -17,7 +17,7 @@ from deadline import wait_until
 from judge_server import JudgeServer, Step, completion, kind, refusal
 from judged_turn import ASKED_AT, judged_turn
 
-from monitor.errors import ConfigError
+from monitor.errors import ConfigError, StoreUnavailable
 from monitor.judging.coded.lex5 import GroundednessProxy
 from monitor.judging.dialogue import TOKENS_ESTIMATED
 from monitor.judging.endpoint.breaker import Breaker
@@ -792,3 +792,36 @@ async def test_lease(bench: Bench) -> None:
     (job,) = seen
     assert job.leased_until is not None
     assert job.leased_until - bench.now > timedelta(seconds=10) * max(4, QUICK.attempts)
+
+
+@dataclass(frozen=True)
+class BreakingMetric:
+    """A metric whose prompt, once made, leaves a database that what is under way cannot be written to."""
+
+    store_path: Path
+    max_output_tokens: int = 10
+    rubric: Rubric = RELEVANCE.rubric
+    call: str = ""
+    schema: Mapping[str, object] | None = None
+
+    def messages(self, turn: Turn) -> tuple[ChatMessage, ...]:  # noqa: ARG002 -- as `Metric.messages`
+        """Take the table away."""
+        with closing(sqlite3.connect(self.store_path)) as database, database:
+            database.execute("ALTER TABLE under_way RENAME TO taken_away")
+        return (ChatMessage(role="user", content="an integer from 1 to 5 and nothing else"),)
+
+    def read(self, turn: Turn, reply: Reply | None) -> Finding:  # noqa: ARG002 -- as `Metric.read`
+        """Return the best score."""
+        return Finding(score=5, defect=False)
+
+
+async def test_store_that_fails_a_suspect(bench: Bench, store_path: Path) -> None:
+    """A fault of the database while a suspect is judged is raised, and is no failure of the job's own."""
+    bench.keep(judged_turn())
+    bench.store.claim(now=bench.now, lease=timedelta(0), limit=1)
+    with pytest.raises(StoreUnavailable):
+        await bench.drain(BreakingMetric(store_path))
+    with closing(sqlite3.connect(store_path)) as database, database:
+        database.execute("ALTER TABLE taken_away RENAME TO under_way")
+    (job,) = bench.store.claim(now=bench.now + timedelta(days=1), lease=timedelta(0), limit=1)
+    assert (3, 0) == (job.attempt, job.failures)

@@ -18,7 +18,7 @@ from monitor.settings.tree import SampleSettings
 from monitor.stages import sample
 from monitor.store.sql_store import SqlStore, open_store
 
-pytestmark = [pytest.mark.long, pytest.mark.parametrize("kind", ["code", "prompt", "reply"])]
+pytestmark = [pytest.mark.long, pytest.mark.parametrize("kind", ["code", "prompt", "reply", "row"])]
 
 SCRIPT = Path(__file__).parents[2] / "services" / "deadly_score_process.py"
 TURNS = [f"turn-{number}" for number in range(5)]
@@ -62,6 +62,8 @@ def test_deadly_turn(bench: Bench, kind: str) -> None:
     assert (Reason.INTERNAL, "process_died") == (deadly.reason, deadly.detail)
     assert [Verdict] * (len(TURNS) - 1) == [type(outcome) for outcome in outcomes.values()]
     assert 0 == bench.store.backlog().jobs
+    subjects = [outcome.job.subject for outcome in (deadly, *outcomes.values())]
+    assert {} == bench.store.deaths("job", subjects, worker="another")
 
 
 def test_deaths_of_different_turns(bench: Bench, kind: str) -> None:
