@@ -8,7 +8,7 @@ OTELCOL := .cache/otelcol/otelcol
 GO := $(shell command -v go 2>/dev/null)
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: demo test check bench lint types layers wheel-test services embedding clean
+.PHONY: demo test check bench lint types layers services embedding lock sbom licences clean
 
 demo: $(STAMP)
 	$(BIN)/rag-monitor demo
@@ -53,6 +53,35 @@ types: $(STAMP)
 
 layers: $(STAMP)
 	$(BIN)/lint-imports
+
+# What a release is installed from, and what is in it: into build/, each with the extras that a server needs. The lock has a
+# hash for each file of each platform, and names no address.
+TOOLS := .cache/release
+SHIPPED := .cache/shipped
+
+lock: build/requirements.lock
+
+build/requirements.lock: pyproject.toml constraints.txt $(TOOLS)/.installed
+	@mkdir -p build
+	$(TOOLS)/bin/pip-compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url --no-emit-find-links \
+	  --no-emit-trusted-host --no-emit-options --allow-unsafe --extra grafana --extra kafka --extra postgres -c constraints.txt -o $@ pyproject.toml
+
+sbom: $(SHIPPED)/.installed $(TOOLS)/.installed
+	$(TOOLS)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --of JSON -o build/sbom.cdx.json $(SHIPPED)
+
+licences: $(SHIPPED)/.installed $(TOOLS)/.installed
+	$(TOOLS)/bin/pip-licenses --python $(SHIPPED)/bin/python --from=mixed --with-urls --format=csv --output-file=build/licences.csv
+
+$(TOOLS)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --group release
+	@touch $@
+
+$(SHIPPED)/.installed: build/requirements.lock
+	$(PYTHON) -m venv --clear --without-pip $(SHIPPED)
+	$(TOOLS)/bin/python -m pip --python $(SHIPPED)/bin/python install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+	@touch $@
 
 # constraints.txt pins every version, so two machines install the same thing; it names no address.
 $(STAMP): pyproject.toml constraints.txt
