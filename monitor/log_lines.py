@@ -23,10 +23,10 @@ Format: TypeAlias = Literal["text", "json"]
 
 _log = logging.getLogger(__name__)
 
-_QUIETER = {"kafka": logging.CRITICAL, "apscheduler": logging.ERROR}
+_QUIETER = {"kafka": logging.CRITICAL, "apscheduler": logging.ERROR, "grpc": logging.CRITICAL}
 """Libraries that log again and again what we tell once or count. kafka-python has a line for every try at a broker that
 is gone, and puts whole requests into some; the scheduler has one for every tick that is not started, which is
-`tick_skipped_total`."""
+`tick_skipped_total`; gRPC has a trace for every call whose client is gone before the answer."""
 _VALUES_BELOW = frozenset(("asyncio",))
 """Loggers whose messages go on with values in further lines, such as a task with the message of its error."""
 _OF_EVERY_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
@@ -44,10 +44,10 @@ def configure_logging(level: str, form: Format = "text") -> None:
     for library, least in _QUIETER.items():
         logging.getLogger(library).setLevel(least)
     threading.excepthook = _show_fault_of_thread
+    # gRPC's C library, loaded after this, writes to standard error itself: in its own form, as often as clients please.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     if form == "json":
         logging.captureWarnings(capture=True)
-        # gRPC's C library writes to standard error itself, in a form of its own; it is loaded after this.
-        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
 class TextLines(logging.Formatter):

@@ -121,6 +121,12 @@ class Admission:
             self._set(share, 0)
             self._admit()
 
+    def limit_to(self, limit: int) -> None:
+        """Change the limit; what is held already stays."""
+        if limit != self._limit:
+            self._limit = limit
+            self._admit()
+
     async def resize(self, share: Share, size: int) -> None:
         """Let `share` hold `size` bytes: at once, or when there is room.
 

@@ -6,6 +6,7 @@ Source: OTLP 1.10, https://opentelemetry.io/docs/specs/otlp/#otlpgrpc.
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -108,7 +109,7 @@ class OtlpGrpc:
         self._config = config
         self._reception = Reception(sink, clock, max_body=config.max_body)
         self._admission = Admission(config.max_in_flight, stalled=_STALLED)
-        self._peers = Peers(config.max_in_flight // 2, stalled=_STALLED)
+        self._peers = Peers(config.max_in_flight, left=_TYPICAL, stalled=_STALLED, clock=time.monotonic)
         self._gate = gate(config, "otlp_grpc", clock, application="h2")
         self._server = GrpcServer(
             host=config.host,

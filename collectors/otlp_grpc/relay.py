@@ -9,19 +9,27 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 from urllib.parse import unquote
 
-from collectors.otlp_grpc.header_blocks import HeaderBlocks
+from collectors.otlp_grpc.frames import Frames, Refusal
 from monitor.access.refusals import peer_name
 
 _PROGRESS = 4 * 1024
 """Bytes that count as progress: who sends a byte now and then makes none."""
-_MOST_FIELDS = 64 * 1024
-"""Bytes on the wire of a call's fields; the server, which counts them unpacked, refuses fewer with an answer."""
+_MOST_BYTES, _MOST_FIELDS = 64 * 1024, 128
+"""Of a call's fields, on the wire; the server, which counts their bytes unpacked, refuses fewer with an answer."""
+_MOST_SMALL_FRAMES = 1000
+"""A second, of one connection: one of few bytes takes as long as one of thousands."""
+_TEXTS: Mapping[Refusal, str] = {
+    "head_too_large": f"a call has more than {_MOST_FIELDS} fields, or more than {_MOST_BYTES} bytes of them",
+    "small_frames": f"more than {_MOST_SMALL_FRAMES} frames of a few bytes came in a second",
+    "not_http": "what was sent is not HTTP/2",
+}
+_PREFACE_SECONDS = 10.0
 _NEWCOMER_PATIENCE, _PATIENCE = 0.1, 1.0
 """Seconds without progress after which a connection may have to give way, before its first call and afterwards."""
 
@@ -127,7 +135,7 @@ class Client(asyncio.Protocol):
     """A client's end of a connection.
 
     Args:
-        begin: called when it is connected.
+        begin: called when it speaks HTTP/2.
         progressed: called when it did something.
         refused: called with why (reason, text) when it is cut off for what it sent.
         lost: called when it is gone.
@@ -141,7 +149,7 @@ class Client(asyncio.Protocol):
         lost: Callable[[], None],
     ) -> None:
         self._begin, self._progressed, self._refused, self._lost = begin, progressed, refused, lost
-        self._blocks = HeaderBlocks(_MOST_FIELDS)
+        self._frames = Frames(most_bytes=_MOST_BYTES, most_fields=_MOST_FIELDS, most_small=_MOST_SMALL_FRAMES)
         self._transport: asyncio.Transport | None = None
         self._inside: asyncio.Transport | None = None
         self._early: list[bytes] = []
@@ -200,21 +208,26 @@ class Client(asyncio.Protocol):
             self._transport.abort()
 
     def look(self, now: float) -> None:
-        """Nothing: the server ends what takes too long, and what is idle."""
+        """End it when it does not begin to speak; the server ends what takes too long later, and what is idle."""
+        if not self._frames.has_begun and now - self._progress_at > _PREFACE_SECONDS:
+            self.give_way()
+            self._refused("slow_head", "it did not begin to speak HTTP/2 in time")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep it, and connect to the server. It is not read meanwhile; uvloop, deaf to that now, reads once."""
+        """Keep it."""
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.pause_reading()
         address = transport.get_extra_info("peername")
         self.peer = peer_name(address[0] if isinstance(address, tuple) else None)
-        self._begin()
 
     def data_received(self, data: bytes) -> None:
-        """Pass it on."""
-        if not self._blocks.are_short(data):
+        """Pass it on; what comes first, when it is connected to the server, and it is not read meanwhile.
+
+        A connection to the server costs more than all else, and many never say a word of HTTP/2.
+        """
+        had_begun = self._frames.has_begun
+        if refusal := self._frames.refusal(data, asyncio.get_running_loop().time()):
             self.give_way()
-            self._refused("head_too_large", f"a call has more than {_MOST_FIELDS} bytes of fields")
+            self._refused(refusal, _TEXTS[refusal])
             return
         self._piece += len(data)
         if self._piece >= _PROGRESS:
@@ -222,7 +235,10 @@ class Client(asyncio.Protocol):
             self.progress()
         if self._inside is None:
             self._early.append(data)
-            self.let_read(go_on=False)
+            if self._frames.has_begun:
+                self.let_read(go_on=False)
+            if self._frames.has_begun and not had_begun:
+                self._begin()
         elif not self._inside.is_closing():
             self._inside.write(data)
 
