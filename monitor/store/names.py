@@ -38,7 +38,7 @@ _SEEN_EVERY = timedelta(hours=1)
 """How exactly it is known when a name was last seen: its row is written no more often."""
 _SHOWN_REFUSALS = timedelta(days=1)
 _LONGEST_SENT = 1000
-"""Characters that are kept of a name as it was sent."""
+"""Characters of a name that is kept as it was sent."""
 _LOCK = 0x6E616D6573
 """Of PostgreSQL's advisory lock: whoever gives places away does so alone. The letters "names"."""
 
@@ -95,7 +95,7 @@ def placed(connection: Connection, turns: Sequence[Turn], limits: NameLimits | N
 def _with_names(turn: Turn, app: str, environment: str, release: str) -> Turn:
     """Return the turn under these names; those that it was sent with are kept, where they are others."""
     pairs = (("app", turn.app, app), ("environment", turn.environment, environment), ("release", turn.release, release))
-    sent = {kind: repaired(name)[:_LONGEST_SENT] for kind, name, shown in pairs if name != shown}
+    sent = {kind: _kept(name) for kind, name, shown in pairs if name != shown}
     if not sent:
         return turn
     return replace(
@@ -106,6 +106,11 @@ def _with_names(turn: Turn, app: str, environment: str, release: str) -> Turn:
         flags=turn.flags | {NAME_LIMIT},
         sent_names={**sent, **turn.sent_names},
     )
+
+
+def _kept(name: str) -> str:
+    """Return a name as it was sent, but for one that is as long as a text."""
+    return repaired(name) if len(name) <= _LONGEST_SENT else label(name)
 
 
 def _places(

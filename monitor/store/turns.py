@@ -64,24 +64,26 @@ def replace(
     awaited_links.lock(connection, assemblies)
     under_way.end(connection, "trace", [a.trace_id for a in assemblies if PROCESS_DIED not in a.unread])
     newest = {a.trace_id: a for a in sorted(assemblies, key=lambda a: a.through)}
+    # Before any row is locked: whoever gives places away has others wait, and must not wait for them then.
+    cleaned_turns = [cleaned(t) for a in newest.values() for t in a.turns]
+    placed = {t.turn_id: t for t in names.placed(connection, cleaned_turns, limits, now=now)}
     current, closed = _lock_traces(connection, newest, now=now)
     if not current:
         return
     known = _known_turns(connection, [a.trace_id for a in current])
-    assembled_turns = {t.turn_id: t for a in current for t in map(cleaned, a.turns)}
+    assembled_turns = {t.turn_id: placed[t.turn_id] for a in current for t in a.turns}
     unchangeable = {i for i, (trace_id, _) in known.items() if trace_id in closed}
     written = {i: t for i, t in assembled_turns.items() if i not in unchangeable}
     gone = [i for i in known if i not in assembled_turns and i not in unchangeable]
     changed = [i for i, t in written.items() if i in known and known[i][1].content_hash != t.content_hash()]
     under_way.end_of_turns(connection, (*gone, *changed))
     _delete(connection, gone=gone, changed=changed)
-    stored = names.placed(connection, tuple(written.values()), limits, now=now)
-    _write(connection, stored)
+    _write(connection, tuple(written.values()))
     _note_assembled(connection, current, now=now)
     awaited_links.replace(connection, current, now=now)
     before = [known[i][1] for i in known if i not in unchangeable]
     moments = [(k.app, k.environment, k.started_at) for k in before]
-    moments += [(t.app, t.environment, t.started_at) for t in stored]
+    moments += [(t.app, t.environment, t.started_at) for t in written.values()]
     changed_windows.mark(connection, moments, length=length)
 
 

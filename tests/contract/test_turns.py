@@ -122,7 +122,7 @@ def test_long_names(store: Store, make: Make) -> None:
     stored = store.turn(turn.turn_id)
     assert stored.app.startswith("x" * 183)
     assert len(stored.app) == 200
-    assert {"app": "x" * 1000} == dict(stored.sent_names)
+    assert {"app": stored.app} == dict(stored.sent_names)
     assert "name_limit" in stored.flags
     assert len(list(store.turns(app="x" * 5000))) == 1
     assert len(store.changed_windows(10)) == 1
@@ -298,7 +298,7 @@ def test_extents(store: Store, make: Make) -> None:
     whole = make.turn(started_at=NOW)
     call = replace(make.turn(started_at=NOW + HOUR), flags=frozenset({"single_call", "truncated"}))
     early = make.turn(started_at=NOW - HOUR)
-    make.assembled(store, whole, call, early, replace(make.turn(started_at=NOW), app="other"))
+    make.assembled(store, whole, call, early, replace(make.turn(started_at=NOW), app="bot"))
     asked = {"since": NOW - 2 * HOUR, "until": NOW + 2 * HOUR}
     found = store.extents(whole.app, **asked, ended_since=whole.ended_at, single_calls=False)
     assert {(whole.trace_id, False, None), (call.trace_id, True, call.response)} == {

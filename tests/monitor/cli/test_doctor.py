@@ -187,7 +187,8 @@ def test_one_app_spoils_no_line(examine: Examine, app: str) -> None:
     found = examine([WHOLE, FOUND], app=app)
     assert [1] == [one.turns for one in found.apps]
     first, *others = lines(found)
-    assert ["  nothing is missing"] == others
+    assert "  filed under another name: 1 of 1" == others[0]
+    assert 2 == len(others)
     assert first.startswith("shop")
     assert first.endswith(": 1 turns; spans: openinference 2; log records: 0")
     assert len(first) < 120
