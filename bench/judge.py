@@ -151,7 +151,7 @@ async def _bare(url: str, turns: list[Turn], concurrency: int, http: httpx2.Asyn
 
 
 async def _worker(url: str, store: SqlStore, concurrency: int) -> None:
-    client = OpenAIJudge(model="judge-1", api_key="k", base_url=url, timeout=TIMEOUT)
+    client = OpenAIJudge(model="judge-1", api_key=lambda: "k", base_url=url, timeout=TIMEOUT)
     async with Judges(PacedJudge(client)) as judges:
         scorer = Scorer(
             store,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Literal, TypeAlias, cast
 
 from kafka import KafkaConsumer, KafkaProducer
@@ -26,6 +27,7 @@ from collectors.kafka.client_types import (
 )
 from collectors.kafka.settings import Config, Sasl, Tls
 from monitor.errors import ConfigError
+from monitor.settings.renewed_files import renewed
 from monitor.settings.section import secret
 
 Protocol: TypeAlias = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -68,6 +70,17 @@ def security(config: Config) -> Security:
         username=config.sasl.username,
         password=_password(config.sasl),
     )
+
+
+def renewed_security(config: Config) -> Callable[[], Security]:
+    """Return what gives what `tls` and `sasl` say now: their files are read again when they change.
+
+    Raises:
+        ConfigError: as `security`.
+    """
+    tls = () if config.tls is None else (config.tls.ca_file, config.tls.cert_file, config.tls.key_file)
+    sasl = () if config.sasl is None else (config.sasl.password_file,)
+    return renewed((*tls, *sasl), partial(security, config), "kafka")
 
 
 @dataclass(frozen=True, slots=True)

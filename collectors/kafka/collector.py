@@ -15,7 +15,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
-from collectors.kafka.client import security
+from collectors.kafka.client import renewed_security
 from collectors.kafka.settings import Config
 from collectors.kafka.shutdown import Shutdown
 from collectors.kafka.status import KafkaStats, Status
@@ -48,7 +48,7 @@ class Kafka:
         self._status = Status(clock)
         self._shutdown = Shutdown()
         self._worker = Worker(
-            config, security(config), put=self._put, status=self._status, shutdown=self._shutdown, clock=clock
+            config, renewed_security(config), put=self._put, status=self._status, shutdown=self._shutdown, clock=clock
         )
         # A daemon, since the client library may hang for good; see `health`.
         self._thread = threading.Thread(target=self._worker.run, name="kafka", daemon=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
 
 from collectors.kafka import client
 from collectors.kafka.client import Connection, Security
@@ -35,7 +35,14 @@ class Worker:
     """Reads until the shutdown is requested; `status` says what goes wrong meanwhile."""
 
     def __init__(
-        self, config: Config, security: Security, *, put: Put, status: Status, shutdown: Shutdown, clock: Clock
+        self,
+        config: Config,
+        security: Callable[[], Security],
+        *,
+        put: Put,
+        status: Status,
+        shutdown: Shutdown,
+        clock: Clock,
     ) -> None:
         self._config, self._security, self._put = config, security, put
         self._status, self._shutdown, self._clock = status, shutdown, clock
@@ -48,7 +55,7 @@ class Worker:
             if config.dead_letter is None
             else DeadLetters(
                 config.dead_letter,
-                partial(client.producer, config, security),
+                lambda: client.producer(config, security()),
                 status,
                 timeout=config.request_timeout + PATIENCE,
             )
@@ -69,11 +76,12 @@ class Worker:
 
     def _once(self) -> timedelta:
         """Open a consumer and read until something is wrong; return how long to wait before the next time."""
+        security = self._security()
         try:
             # kafka-python would try for as long as it may, and then not say what went wrong.
-            if reason := unreachable_reason(self._config.bootstrap_servers, self._security.context):
+            if reason := unreachable_reason(self._config.bootstrap_servers, security.context):
                 return self._silent(reason)
-            with client.consumer(self._config, self._security) as connection:
+            with client.consumer(self._config, security) as connection:
                 self._status.count_opening()
                 return self._read(connection)
         except ReopenError as reason:
@@ -83,7 +91,7 @@ class Worker:
             failure = failure_of(error)
             if failure is None:
                 # kafka-python 3.0.12 does not read the refusal, since the broker hangs up behind it.
-                doubt = "; the user name or the password may be wrong" if self._security.mechanism else ""
+                doubt = "; the user name or the password may be wrong" if security.mechanism else ""
                 return self._silent(f"brokers accept connections but do not answer{doubt}")
         except Exception as error:  # noqa: BLE001 -- the thread must outlive a fault of kafka-python's or ours
             # Without its text, which may quote a record.

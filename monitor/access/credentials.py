@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from monitor.access.refusals import Refusals
-from monitor.access.renewed_files import RenewedFiles
 from monitor.errors import ConfigError, Rejected
 from monitor.header_fields import problem_of_value
 from monitor.settings.listener import Auth
+from monitor.settings.renewed_files import RenewedFiles
 from monitor.settings.text_file import read_whole
 
 CHALLENGE = b'Bearer, Basic realm="rag-monitor", charset="UTF-8"'

@@ -6,9 +6,9 @@ import ssl
 from dataclasses import dataclass
 from typing import Literal
 
-from monitor.access.renewed_files import RenewedFiles
 from monitor.errors import ConfigError
 from monitor.settings.listener import Tls
+from monitor.settings.renewed_files import RenewedFiles
 from monitor.settings.text_file import read_whole
 
 Application = Literal["http/1.1", "h2"]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from monitor import plugins
@@ -34,8 +35,10 @@ from monitor.payloads.turn_records.fragments import decode_turns
 from monitor.ports import Channel, Clock, Collector, Dialect, Metric, Proxy, Sink
 from monitor.runtime.isolation import GuardedChannel, GuardedSink, PluginFailures, guarded_dialect
 from monitor.runtime.listening import check_places
+from monitor.runtime.renewed_channel import RenewedChannel
 from monitor.runtime.store_opening import open_settled
 from monitor.settings.nearest import suggestion
+from monitor.settings.renewed_files import renewed
 from monitor.settings.section import authorities, header_secret
 from monitor.settings.tree import (
     EndpointSettings,
@@ -170,12 +173,14 @@ def build_prices(settings: EndpointSettings) -> Mapping[str, Price]:
 
 def build_endpoint(settings: EndpointSettings, where: str) -> OpenAIJudge:
     """Return the client of one endpoint, not entered; `where` is its key path, such as `judge.fallback`."""
-    key = header_secret(settings.api_key, settings.api_key_file, f"{where}.api_key")
+    named = f"{where}.api_key"
+    read = partial(header_secret, settings.api_key, settings.api_key_file, named)
+    key = renewed((settings.api_key_file,), read, named)
     if settings.api_version and settings.base_url is None:
         raise ConfigError(
             f"needs {where}.base_url, the address of the Azure OpenAI resource", where=f"{where}.api_version"
         )
-    if key is None and settings.base_url is None:
+    if key() is None and settings.base_url is None:
         raise ConfigError(
             "kind openai needs api_key, api_key_file or OPENAI_API_KEY, or a base_url that takes no key", where=where
         )
@@ -323,7 +328,9 @@ def build_channels(settings: Settings, failures: PluginFailures) -> Mapping[str,
         kind, name = kind_and_name(section, where)
         if name in built:
             raise ConfigError(f"{name!r} is taken; give channels of one kind different names", where=f"{where}.name")
-        channel = plugins.channel(kind, section, where, name=name)
+        files = [Path(value) for key, value in section.items() if key.endswith("_file") and isinstance(value, str)]
+        present = renewed(files, partial(plugins.channel, kind, section, where, name=name), where)
+        channel: Channel = RenewedChannel(present) if files else present()
         if bringer := plugins.brought_by("channels", kind):
             failures.watch("channel", name, bringer)
             channel = GuardedChannel(channel, name, failures)

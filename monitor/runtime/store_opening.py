@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import URL
 
 from monitor.errors import StoreUnavailable
+from monitor.settings.renewed_files import renewed
 from monitor.settings.section import secret
 from monitor.settings.store import StoreSettings
 from monitor.settings.tree import Settings
@@ -23,7 +26,7 @@ def store_address(settings: StoreSettings) -> URL:
     parts: Parts = {}
     if settings.user is not None:
         parts["username"] = settings.user
-    if (password := secret(settings.password, settings.password_file, None, "store.password")) is not None:
+    if (password := _password(settings)) is not None:
         parts["password"] = password
     if settings.host is not None:
         parts["host"] = settings.host
@@ -33,6 +36,16 @@ def store_address(settings: StoreSettings) -> URL:
         parts["database"] = settings.database
     is_named = "url" in settings.model_fields_set
     return complete(settings.url if is_named or not parts else "postgresql+psycopg://", parts)
+
+
+def _password(settings: StoreSettings) -> str | None:
+    return secret(settings.password, settings.password_file, None, "store.password")
+
+
+def _renewed_password(settings: StoreSettings) -> Callable[[], str | None] | None:
+    """Return what reads the password's file again when it changes; None where there is none."""
+    file = settings.password_file
+    return None if file is None else renewed((file,), partial(_password, settings), "store.password")
 
 
 def open_settled(settings: Settings) -> SqlStore:
@@ -46,6 +59,7 @@ def open_settled(settings: Settings) -> SqlStore:
         store_address(settings.store),
         window=settings.rollup.window,
         max_connections=settings.store.max_connections,
+        password=_renewed_password(settings.store),
     )
 
 
@@ -65,6 +79,7 @@ def open_existing(settings: Settings) -> SqlStore:
         migrate=False,
         window=settings.rollup.window,
         max_connections=settings.store.max_connections,
+        password=_renewed_password(settings.store),
     )
     try:
         store.check()

@@ -5,7 +5,7 @@ All translate every failure to `StoreUnavailable` and leave no transaction open 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, cast
@@ -37,7 +37,14 @@ _KEPT_OPEN = 8
 class Database:
     """One database and its pool of connections; safe to share between threads."""
 
-    def __init__(self, url: str | URL, *, patience: timedelta, max_connections: int = MAX_CONNECTIONS) -> None:
+    def __init__(
+        self,
+        url: str | URL,
+        *,
+        patience: timedelta,
+        max_connections: int = MAX_CONNECTIONS,
+        password: Callable[[], str | None] | None = None,
+    ) -> None:
         """Check the address; nothing is opened yet.
 
         Raises:
@@ -69,6 +76,8 @@ class Database:
         if self._file is not None:
             self._prepare_sqlite(self._file)
         else:
+            if password is not None:
+                postgresql.ask_for_password(self._engine, password)
             self._beginning = postgresql.Beginning(self._engine, cast("ModuleType", driver), patience=patience)
             event.listen(self._engine, "handle_error", postgresql.drop_if_lost)
 

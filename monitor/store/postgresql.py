@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import select
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from sqlalchemy import URL, Connection
+from sqlalchemy import URL, Connection, event
 
 from monitor.errors import ConfigError, StoreUnavailable
 
@@ -57,6 +58,15 @@ def arguments(url: URL) -> dict[str, object]:
         **{name: value for name, value in ours.items() if name not in url.query},
         _PREPARE: _prepare_threshold(url.query.get(_PREPARE, "none")),
     }
+
+
+def ask_for_password(engine: Engine, password: Callable[[], str | None]) -> None:
+    """Have each new connection log in with what `password` gives then; None for no password."""
+
+    def take(_: object, __: object, ___: object, parameters: dict[str, object]) -> None:
+        parameters["password"] = password()
+
+    event.listen(engine, "do_connect", take)
 
 
 def _prepare_threshold(value: str | tuple[str, ...]) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import URL
@@ -45,6 +45,7 @@ def open_store(
     window: timedelta = timedelta(hours=1),
     patience: timedelta = timedelta(seconds=10),
     max_connections: int = MAX_CONNECTIONS,
+    password: Callable[[], str | None] | None = None,
 ) -> SqlStore:
     """Return the store at a SQLAlchemy URL.
 
@@ -54,12 +55,13 @@ def open_store(
         window: the length of the windows of trends.
         patience: how long to wait for another writer's lock, or for a free connection.
         max_connections: of this process to the database.
+        password: asked for each connection to PostgreSQL instead of the URL's; None for that one.
 
     Raises:
         ConfigError: the URL is wrong, or the database was made by a newer version of this program.
         StoreUnavailable: the database cannot be reached or written.
     """
-    database = Database(url, patience=patience, max_connections=max_connections)
+    database = Database(url, patience=patience, max_connections=max_connections, password=password)
     if migrate:
         migration.make_current(database, window)
     return SqlStore(database, window=window)

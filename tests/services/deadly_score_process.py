@@ -68,7 +68,9 @@ def die_of_row(turn_id: str) -> None:
 async def work(store_url: str, judge_url: str, run: int, metric: DeadlyMetric) -> None:
     """Drain the store."""
     store = open_store(store_url, migrate=False)
-    client = OpenAIJudge(model="judge-1", api_key="k", base_url=judge_url, timeout=timedelta(seconds=10), prices={})
+    client = OpenAIJudge(
+        model="judge-1", api_key=lambda: "k", base_url=judge_url, timeout=timedelta(seconds=10), prices={}
+    )
     async with Judges(PacedJudge(client)) as judges:
         scorer = Scorer(
             store,

@@ -26,7 +26,7 @@ async def work(store_url: str, judge_url: str, hours: int, daily_usd: float | No
     store = open_store(store_url, migrate=False)
     client = OpenAIJudge(
         model="judge-1",
-        api_key="k",
+        api_key=lambda: "k",
         base_url=judge_url,
         timeout=timedelta(seconds=10),
         prices={"judge-1": Price(1.0, 4.0)},

@@ -50,7 +50,7 @@ class OpenAIJudge:
         self,
         *,
         model: str,
-        api_key: str | None,
+        api_key: Callable[[], str | None],
         base_url: str | None,
         timeout: timedelta,
         api_version: str | None = None,
@@ -62,23 +62,23 @@ class OpenAIJudge:
         """Prepare without connecting; `base_url` None is OpenAI's own.
 
         With `api_version` it is the address of an Azure OpenAI resource and `model` the name of a deployment there.
-        `prices` are looked up by the model that answered, then by `model`; without one a reply costs nothing.
-        `max_prompt_tokens` is only for callers to read. `trust` None trusts the machine's authorities. `now` is only
-        for a Retry-After that names a date.
+        `api_key` is asked before each request; None is for a server that takes any. `prices` are looked up by the
+        model that answered, then by `model`; without one a reply costs nothing. `max_prompt_tokens` is only for
+        callers to read. `trust` None trusts the machine's authorities. `now` is only for a Retry-After that names a
+        date.
         """
         self._model = model
         self._timeout = timeout
         self._prices = prices
         query = urlsplit(base_url or "").query
-        self._secrets = tuple(filter(None, (api_key, query, unquote(query))))
+        self._key, self._query = api_key, (query, unquote(query))
         lacks_version = api_version is None and base_url is not None and not _VERSION.search(urlsplit(base_url).path)
         self._hint = "; is base_url to end in /v1?" if lacks_version else ""
         self.max_prompt_tokens = max_prompt_tokens
         """About how many tokens a prompt may have; None when only the endpoint knows."""
         self._now = now
         self._capabilities = Capabilities()
-        # Servers on the own machine take any key, and the client insists on one.
-        self._client = _client(base_url, api_version, api_key or "none", connections(base_url or _OPENAI, trust))
+        self._client = _client(base_url, api_version, api_key, connections(base_url or _OPENAI, trust))
 
     @property
     def model(self) -> str:
@@ -210,7 +210,7 @@ class OpenAIJudge:
         if isinstance(error, openai.APIStatusError):
             what = f"{what}: HTTP {error.status_code}"
             said = refusal.read(error)
-            if repeat and (words := said.shown(secrets=self._secrets)):
+            if repeat and (words := said.shown(secrets=tuple(filter(None, (self._key(), *self._query))))):
                 what = f'{what}, "{words}"'
             if said.knows_no_address:
                 what += self._hint
@@ -219,7 +219,13 @@ class OpenAIJudge:
         return failure(error, what)
 
 
-def _client(base_url: str | None, api_version: str | None, key: str, http: httpx2.AsyncClient) -> AsyncOpenAI:
+def _client(
+    base_url: str | None, api_version: str | None, api_key: Callable[[], str | None], http: httpx2.AsyncClient
+) -> AsyncOpenAI:
+    async def key() -> str:
+        # Servers on the own machine take any key, and the client insists on one.
+        return api_key() or "none"
+
     if api_version:
         return AsyncAzureOpenAI(
             azure_endpoint=base_url or "",

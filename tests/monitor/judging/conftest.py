@@ -32,7 +32,7 @@ def new_judge(judge_server: JudgeServer) -> Callable[..., OpenAIJudge]:
     ) -> OpenAIJudge:
         return OpenAIJudge(
             model=model,
-            api_key="secret-key",
+            api_key=lambda: "secret-key",
             base_url=base_url or judge_server.url,
             timeout=timeout,
             prices={"judge-1": Price(1.0, 4.0)},

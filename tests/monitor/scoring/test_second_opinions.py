@@ -46,7 +46,7 @@ def server() -> Iterator[JudgeServer]:
 
 
 def _judges(server: JudgeServer) -> Judges:
-    client = OpenAIJudge(model="judge-1", api_key="k", base_url=server.url, timeout=timedelta(seconds=10))
+    client = OpenAIJudge(model="judge-1", api_key=lambda: "k", base_url=server.url, timeout=timedelta(seconds=10))
     return Judges(PacedJudge(client))
 
 

@@ -65,7 +65,7 @@ class Bench:
         """The server as the only judge, not entered."""
         client = OpenAIJudge(
             model="judge-1",
-            api_key="k",
+            api_key=lambda: "k",
             base_url=self.server.url,
             timeout=timeout,
             prices={"judge-1": Price(1.0, 4.0)},

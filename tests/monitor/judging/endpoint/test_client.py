@@ -76,7 +76,7 @@ async def test_azure(judge_server: JudgeServer) -> None:
     """Azure is asked by deployment and version, with its own header for the key; the reply's model is the real one."""
     judge = OpenAIJudge(
         model="our-deployment",
-        api_key="secret-key",
+        api_key=lambda: "secret-key",
         base_url=judge_server.url.removesuffix("/v1"),
         timeout=timedelta(seconds=10),
         api_version="2024-10-21",
@@ -264,7 +264,7 @@ async def test_cached_tokens(judge_server: JudgeServer) -> None:
     judge_server.script(step, completion("{}"))
     prices = {"judge-1": Price(1.0, 4.0, cached=0.5)}
     judge = OpenAIJudge(
-        model="alias", api_key="k", base_url=judge_server.url, timeout=timedelta(seconds=10), prices=prices
+        model="alias", api_key=lambda: "k", base_url=judge_server.url, timeout=timedelta(seconds=10), prices=prices
     )
     first, second = await _ask(judge, times=2)
     assert (100, pytest.approx(110e-6), pytest.approx(140e-6)) == (first.input_tokens, first.cost_usd, second.cost_usd)

@@ -47,7 +47,7 @@ async def _ask(talk: Talk) -> Reply:
 def _judge(base_url: str, ca_file: Path | None = None) -> OpenAIJudge:
     return OpenAIJudge(
         model="m",
-        api_key="secret",
+        api_key=lambda: "secret",
         base_url=base_url,
         timeout=timedelta(seconds=30),
         trust=authorities(ca_file, "judge.ca_file"),

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from monitor.access.renewed_files import RenewedFiles
 from monitor.errors import ConfigError
+from monitor.settings.renewed_files import RenewedFiles
 
 
 def number(path: Path) -> int:

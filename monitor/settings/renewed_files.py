@@ -51,6 +51,15 @@ class RenewedFiles(Generic[T]):
         return tuple(map(_stamp, self._files))
 
 
+def renewed(files: Sequence[Path | None], read: Callable[[], T], where: str) -> Callable[[], T]:
+    """Return what gives what `read` makes of these files now, as `RenewedFiles` does; None is a file that is not named.
+
+    Raises:
+        ConfigError: they cannot be read now.
+    """
+    return RenewedFiles([file for file in files if file is not None], read, where).content
+
+
 def _stamp(path: Path) -> tuple[int, ...]:
     """Return what changes with the file. Its size, too: two writes may come within one tick of the file system."""
     try:
