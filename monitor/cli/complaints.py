@@ -20,6 +20,8 @@ from monitor.model.names import NAME_LIMIT
 from monitor.model.turns import Message, Turn
 
 UNKNOWN_APP = "unknown_service"
+FALLBACK = "generic"
+"""The dialect that guesses by common names of attributes."""
 _SCOPES_SHOWN = 3
 _CUT = frozenset(("truncated", "input_truncated"))
 _HIDDEN = "unset OPENINFERENCE_HIDE_INPUTS, OPENINFERENCE_HIDE_OUTPUTS and their like"
@@ -96,6 +98,8 @@ class Arrived:
     """In which spans of the app stand."""
     is_answered_elsewhere: bool = False
     """Another app answered in one of them, or in a trace that links to one."""
+    conventional: set[str] = field(default_factory=set)
+    """Traces in which a convention, and not the fallback alone, says what was asked or answered."""
     unread: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -145,6 +149,9 @@ def _missing(arrived: Arrived) -> tuple[_Check, ...]:
     without_error = [turn for turn in turns if turn.error is None]
     cited = [turn for turn in turns if turn.citations]
 
+    def content(setups: Mapping[str, Setup]) -> str:
+        return _content(setups, language)
+
     def documents(setups: Mapping[str, Setup]) -> str:
         return _documents(setups, language)
 
@@ -152,8 +159,8 @@ def _missing(arrived: Arrived) -> tuple[_Check, ...]:
         return _session(setups, language)
 
     return (
-        _Check("no question captured", turns, lambda t: t.query is None, _content, _LOOK),
-        _Check("no answer captured", without_error, lambda t: t.response is None, _content, _LOOK),
+        _Check("no question captured", turns, lambda t: t.query is None, content, _LOOK),
+        _Check("no answer captured", without_error, lambda t: t.response is None, content, _LOOK),
         _Check("no documents captured", turns, lambda t: t.citations is None, documents, _NOT_ALWAYS),
         _Check("documents without text", cited, lambda t: not any(c.content for c in t.citations or ()), documents),
         _Check("no session", turns, lambda t: t.session_id is None, session, _SOME_SPANS),
@@ -163,6 +170,10 @@ def _missing(arrived: Arrived) -> tuple[_Check, ...]:
 def _odd(arrived: Arrived) -> tuple[_Check, ...]:
     turns, setter = arrived.turns, _SETTERS.get(arrived.language or "")
     cited = [turn for turn in turns if turn.citations]
+
+    def is_guessed(turn: Turn) -> bool:
+        return turn.dialect == FALLBACK and turn.trace_id not in arrived.conventional
+
     link = "export the service that set the turn off too, or set session.id and user.id on the worker's own span"
     return (
         _Check("question is the whole prompt", turns, _is_whole_prompt, _WHOLE_PROMPT),
@@ -174,7 +185,7 @@ def _odd(arrived: Arrived) -> tuple[_Check, ...]:
         _Check("text left out", turns, lambda t: TEXT_LIMIT in t.flags, _TOO_MUCH),
         _Check("redacted content", turns, lambda t: "redacted" in t.flags, _HIDDEN),
         _Check("root span missing", turns, lambda t: "root_missing" in t.flags, _ROOTS),
-        _Check("read by the fallback only", turns, lambda t: t.dialect == "generic", _FALLBACK),
+        _Check("read by the fallback only", turns, is_guessed, _FALLBACK),
         _Check("filed under another name", turns, lambda t: NAME_LIMIT in t.flags, _NAMES),
         _Check("no release", turns, lambda t: not t.release, "set the resource attribute service.version"),
     )
@@ -232,12 +243,19 @@ def _is_whole_prompt(turn: Turn) -> bool:
     return len(query) >= _LONG_QUESTION and templated([Message(role="user", content=query)])
 
 
-def _content(setups: Mapping[str, Setup]) -> str:
+def _content(setups: Mapping[str, Setup], language: str | None) -> str:
     """The switch of each dialect that has one; where content is on by default, what may take it away."""
     switched = {name: setup for name, setup in setups.items() if setup.content}
-    advice = [f"{name}: set {s.content}" + (f" ({s.remark})" if s.remark else "") for name, s in switched.items()]
+    advice = [f"{name}: set {_switch(setup, language)}" for name, setup in switched.items()]
     advice = advice or [f"{name}: {setup.remark}" for name, setup in setups.items() if setup.remark]
     return "; ".join(advice) or "put question and answer on the span around the turn (docs/dialects.md)"
+
+
+def _switch(setup: Setup, language: str | None) -> str:
+    own = setup.elsewhere.get(language or "")
+    if own is not None and own.content:
+        return own.content
+    return f"{setup.content} ({setup.remark})" if setup.remark else setup.content or ""
 
 
 def _documents(setups: Mapping[str, Setup], language: str | None) -> str:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import click
 
-from monitor.cli.complaints import OWN_FIELDS, UNKNOWN_APP, Arrived, Complaint, complaints
+from monitor.cli.complaints import FALLBACK, OWN_FIELDS, UNKNOWN_APP, Arrived, Complaint, complaints
 from monitor.cli.options import CONFIG, STORE, examples, moment, open_store_of, settings_of
 from monitor.cli.output import quiet_pipe
 from monitor.display.alert_text import one_line
@@ -169,6 +169,8 @@ def _records(store: Records, recent: Sequence[Assembled]) -> Iterator[tuple[Asse
 def _note(arrived: Arrived, span: Span, dialects: Sequence[Dialect]) -> None:
     dialect = _reader_of(span, dialects)
     arrived.spans[dialect] += 1
+    if dialect and dialect not in {FALLBACK, *_BESIDE}:
+        arrived.conventional.add(span.trace_id)
     if span.dropped_attributes:
         arrived.cut += 1
         arrived.attribute_limit = max(arrived.attribute_limit, len(span.attributes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monitor.extract.convention import Convention, FacetKeys, Setup
+from monitor.extract.convention import Convention, FacetKeys, InLanguage, Setup
 from monitor.extract.genai import NAME, claims, read, role
 
 DIALECT = Convention(
@@ -28,6 +28,9 @@ DIALECT = Convention(
             "for their client"
         ),
         session="set gen_ai.conversation.id on the span around the turn",
+        elsewhere={
+            "nodejs": InLanguage(content="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true, and a log exporter")
+        },
         documents="a span with gen_ai.operation.name=retrieval and gen_ai.retrieval.documents, content included",
     ),
     facet_keys=FacetKeys(

@@ -66,8 +66,9 @@ def _is_streamed(attributes: Attributes, keys: tuple[str, ...]) -> bool | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InLanguage:
-    """What `Setup` says of session and documents, for apps in another language; "" where its own words hold."""
+    """What `Setup` says of content, session and documents, for apps in another language; "" where its words hold."""
 
+    content: str = ""
     session: str = ""
     documents: str = ""
 

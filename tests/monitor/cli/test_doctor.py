@@ -331,3 +331,16 @@ def test_turns_of_a_worker(examine: Examine, link: str, told: str) -> None:
 def test_a_link_that_leads_nowhere(examine: Examine) -> None:
     """The trace that is linked to must arrive, too."""
     assert (1, 1) == complaints(examine(bodies=[queued("c")]))["link not followed"]
+
+
+def test_a_generic_search_beside_an_answer_by_convention(examine: Examine) -> None:
+    """Where only the search has attributes of common names, the turn is not read by the fallback alone."""
+    search = {"retrieval.query": "Why?", "documents": '[{"id": "a", "content": "Rayleigh."}]'}
+    assert "read by the fallback only" not in complaints(examine([search, WHOLE]))
+
+
+@pytest.mark.parametrize(("language", "switch"), [("nodejs", "=true, and a log exporter"), ("python", "=SPAN_ONLY ")])
+def test_switch_for_content_in_the_language_of_the_app(examine: Examine, language: str, switch: str) -> None:
+    """OpenTelemetry's package for JavaScript knows no `SPAN_ONLY`."""
+    call = {"gen_ai.operation.name": "chat", "gen_ai.system": "openai", "gen_ai.request.model": "m"}
+    assert switch in fix_of(examine([call], language=language), "no question captured")

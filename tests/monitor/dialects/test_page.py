@@ -26,7 +26,7 @@ def section(convention: Convention) -> str:
         *(
             (f"{what} ({LANGUAGES[language]})", words)
             for language, own in setup.elsewhere.items()
-            for what, words in (("Session", own.session), ("Documents", own.documents))
+            for what, words in (("Content", own.content), ("Session", own.session), ("Documents", own.documents))
         ),
         ("Source", f"<{convention.url}>"),
     ]
