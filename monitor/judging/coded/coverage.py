@@ -23,8 +23,8 @@ _LISTED = re.compile(r"[,;]|\sand\s")
 _NAMED = re.compile(r"(?:doc(?:ument)?|source|passage|ref(?:erence)?|kb|id)[\s#:_-]*\d+", re.IGNORECASE)
 # An id-like token in square brackets that is no known id is an invented reference, not an unknown word.
 _ID_LIKE = re.compile(r"(?=[^\s]*[\d_:/.#-])[\w:/.#-]+")
-LONGEST_ANSWER, LONGEST_CONTEXT = 2**16, 2**20
-"""Characters that are looked at; sentence by sentence a million of an answer would take six seconds."""
+MOST_SENTENCES, LONGEST_ANSWER, LONGEST_CONTEXT = 2000, 2**16, 2**20
+"""Sentences and characters of an answer, and characters of documents, that are looked at: list items cost 7 s a MB."""
 # Words that introduce what the documents say, or agree and disagree without stating anything.
 _FRAMING = frozenset(
     token
@@ -89,7 +89,7 @@ def cover(turn: Turn) -> Coverage | Reason:
         return Reason.NO_CONTEXT
     names = [name for c in turn.citations or () for name in (c.id, c.title, c.source) if name]
     answer = unmarked(turn.response[:LONGEST_ANSWER], names)
-    sentences = [(index, text) for index, text in enumerate(split(answer), start=1) if claims(text)]
+    sentences = [(index, text) for index, text in enumerate(split(answer)[:MOST_SENTENCES], start=1) if claims(text)]
     if not sentences:
         return Reason.NO_CLAIMS
     context = "\n".join(documents)[:LONGEST_CONTEXT]

@@ -3,7 +3,7 @@
 import pytest
 from judged_turn import judged_turn
 
-from monitor.judging.coded.coverage import LONGEST_ANSWER, LONGEST_CONTEXT, Coverage, cover, unmarked
+from monitor.judging.coded.coverage import LONGEST_ANSWER, LONGEST_CONTEXT, MOST_SENTENCES, Coverage, cover, unmarked
 from monitor.model.judgements import Reason
 from monitor.model.turns import Citation
 
@@ -121,5 +121,6 @@ def test_a_long_answer() -> None:
     """Of an answer and of its documents so many characters are looked at."""
     text = "Refunds are paid within 14 days. "
     assert LONGEST_ANSWER // len(text) + 1 == len(_covered(text * 3000, text).sentences)
+    assert MOST_SENTENCES == len(_covered("1. " * MOST_SENTENCES * 2, text).sentences)
     (sentence,) = _covered(text, "A mill. " * (LONGEST_CONTEXT // 8) + text).sentences
     assert 0.0 == sentence.documented
