@@ -19,6 +19,7 @@ pytest_plugins = (
     "container",
     "webhook_receiver",
     "alertmanager_service",
+    "smtp_service",
 )
 
 

@@ -115,7 +115,7 @@ def build_collector() -> object:
 def test_kinds_are_the_public_files() -> None:
     """A folder is a kind of collector and a file one of channel; a leading underscore is none, nor a file beside."""
     assert ("file", "kafka", "otlp_grpc", "otlp_http") == plugins.kinds("collectors")
-    assert ("alertmanager", "opsgenie", "pagerduty", "slack", "teams", "webhook") == plugins.kinds("channels")
+    assert ("alertmanager", "opsgenie", "pagerduty", "slack", "smtp", "teams", "webhook") == plugins.kinds("channels")
 
 
 def test_unknown_kind_lists_the_known_ones() -> None:
