@@ -27,6 +27,8 @@ class Receiver(ThreadingHTTPServer):
         self.heads: list[tuple[str, dict[str, str]]] = []
         self.tunnels: list[tuple[str, dict[str, str]]] = []
         self.taken: list[tuple[str, dict[str, str], Any]] = []
+        self.bodies: list[bytes] = []
+        """What is in `taken`, byte for byte."""
 
     @property
     def origin(self) -> str:
@@ -56,7 +58,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         server = self.server
         assert isinstance(server, Receiver)
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(server.bodies[-1])
         server.taken.append((self.path, dict(self.headers), body))
         status = server.statuses.get(self.path, server.status)
         if status == 0:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import logging
+from base64 import b64decode, b64encode
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -329,3 +332,37 @@ async def test_the_reported_case_of_a_proxy(receiver: Receiver, shared: Path, mo
     await channel.check()
     await channel.send(alert())
     assert [path for path, _, _ in receiver.taken] == [path for path, _ in receiver.heads] == [section["url"]]
+
+
+SIGNING = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+async def test_a_message_is_signed_byte_for_byte(receiver: Receiver, tmp_path: Path) -> None:
+    """A receiver that keeps to Standard Webhooks finds who sent it, when, and that it is whole."""
+    (tmp_path / "secret").write_text(f"{SIGNING}\n")
+    channel = build(config(receiver.url, signing_secret_file=tmp_path / "secret"), "ops")
+    before = datetime.now(UTC)
+    for _ in range(2):
+        await channel.send(alert())
+    for (_, headers, _), body in zip(receiver.taken, receiver.bodies, strict=True):
+        sent_at = datetime.fromtimestamp(int(headers["webhook-timestamp"]), UTC)
+        assert timedelta(seconds=-1) < sent_at - before < timedelta(minutes=5)
+        signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+        digest = hmac.new(b64decode(SIGNING.removeprefix("whsec_")), signed, hashlib.sha256).digest()
+        assert headers["webhook-signature"] == f"v1,{b64encode(digest).decode()}"
+        assert headers["webhook-id"] == headers["Idempotency-Key"] == "a1:firing"
+
+
+async def test_without_a_secret_nothing_is_signed(receiver: Receiver) -> None:
+    """No header of a signature is there to be trusted."""
+    await send(config(receiver.url), alert())
+    ((_, headers, _),) = receiver.taken
+    assert not [name for name in headers if name.lower().startswith("webhook-")]
+
+
+@pytest.mark.parametrize("secret", ["hunter2", SIGNING.removeprefix("whsec_"), "whsec_hunter2", "whsec_aHVudGVyMg=="])
+def test_a_signing_secret_that_is_none_is_told(secret: str) -> None:
+    """One of another form or a short one, without repeating it."""
+    with pytest.raises(ConfigError, match="channel 'ops': signing_secret: expected whsec_ and 24 to 64 bytes") as wrong:
+        build(config("http://h/", signing_secret=secret), "ops")
+    assert secret not in str(wrong.value)
