@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError, Message
 from monitor.errors import MalformedPayload
 from monitor.model.spans import Attributes, Decoded, Event, Fragment, Link, LogRecord, Span
 from monitor.payloads.otlp import schema
+from monitor.payloads.otlp.bounds import bound_json, bound_protobuf
 from monitor.payloads.otlp.envelope import Groups
 from monitor.payloads.otlp.json_encoding import to_protobuf
 from monitor.payloads.otlp.misfits import has_unknown_fields, readable_part
@@ -26,9 +27,6 @@ from monitor.payloads.otlp.values import attributes, text, value
 
 OtlpSignal: TypeAlias = Literal["traces", "logs"]
 Encoding: TypeAlias = Literal["protobuf", "json"]
-
-MAX_RECORDS = 100_000
-"""Records of one request; two bytes make a record, so a limit on bytes alone would not bound the work."""
 
 _TRACE_ID_BYTES, _SPAN_ID_BYTES = 16, 8
 
@@ -62,13 +60,13 @@ def split_otlp(body: bytes, signal: OtlpSignal, *, received_at: datetime, encodi
         return _split_unlabelled(body, signal, received_at=received_at)
     unreadable, complaint = 0, ""
     if encoding == "json":
+        bound_json(body)
         body, unreadable, complaint = to_protobuf(body, signal)
+    bound_protobuf(body, signal)
     try:
         envelope = schema.parsers().envelope(body)
     except DecodeError:
         raise MalformedPayload("the body is not an OTLP protobuf message", reason="not_protobuf") from None
-    if sum(len(scope.records) for resource in envelope.resources for scope in resource.scopes) > MAX_RECORDS:
-        raise MalformedPayload(f"more than {MAX_RECORDS} records in one request", reason="too_many_records")
     parse = schema.parsers().spans if signal == "traces" else schema.parsers().logs
     readable: schema.Request[object, object, schema.Record]
     try:

@@ -17,7 +17,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from monitor.errors import MalformedPayload
 from monitor.model.spans import Fragment, Link
-from monitor.payloads.otlp.fragments import MAX_RECORDS, Encoding, OtlpSignal, Split, decode_otlp, split_otlp
+from monitor.payloads.otlp.bounds import MAX_RECORDS
+from monitor.payloads.otlp.fragments import Encoding, OtlpSignal, Split, decode_otlp, split_otlp
 
 if TYPE_CHECKING:
     from tests.services.otlp_service import MakeRequest
