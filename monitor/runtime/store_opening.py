@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from monitor.settings.section import secret
 from monitor.settings.store import StoreSettings
 from monitor.settings.tree import Settings
 from monitor.store.address import Parts, complete
+from monitor.store.database import Renewed
 from monitor.store.sql_store import SqlStore, open_store
 
 
@@ -42,10 +42,12 @@ def _password(settings: StoreSettings) -> str | None:
     return secret(settings.password, settings.password_file, None, "store.password")
 
 
-def _renewed_password(settings: StoreSettings) -> Callable[[], str | None] | None:
-    """Return what reads the password's file again when it changes; None where there is none."""
+def _renewed(address: URL, settings: StoreSettings) -> URL | Renewed:
+    """Return the address, with the password as its file has it at each connection where there is one."""
     file = settings.password_file
-    return None if file is None else renewed((file,), partial(_password, settings), "store.password")
+    if file is None:
+        return address
+    return Renewed(address, renewed((file,), partial(_password, settings), "store.password"))
 
 
 def open_settled(settings: Settings) -> SqlStore:
@@ -56,10 +58,9 @@ def open_settled(settings: Settings) -> SqlStore:
         StoreUnavailable: the database cannot be opened.
     """
     return open_store(
-        store_address(settings.store),
+        _renewed(store_address(settings.store), settings.store),
         window=settings.rollup.window,
         max_connections=settings.store.max_connections,
-        password=_renewed_password(settings.store),
     )
 
 
@@ -75,11 +76,10 @@ def open_existing(settings: Settings) -> SqlStore:
     if file is not None and not file.exists():
         raise StoreUnavailable(f"no store at {file}; `rag-monitor run`, `replay` and `migrate` make it")
     store = open_store(
-        address,
+        _renewed(address, settings.store),
         migrate=False,
         window=settings.rollup.window,
         max_connections=settings.store.max_connections,
-        password=_renewed_password(settings.store),
     )
     try:
         store.check()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
@@ -34,23 +35,31 @@ MAX_CONNECTIONS = 32
 _KEPT_OPEN = 8
 
 
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """Where a database is whose password may change."""
+
+    address: URL
+    password: Callable[[], str | None]
+    """Asked for each new connection to PostgreSQL."""
+
+
 class Database:
     """One database and its pool of connections; safe to share between threads."""
 
     def __init__(
         self,
-        url: str | URL,
+        url: str | URL | Renewed,
         *,
         patience: timedelta,
         max_connections: int = MAX_CONNECTIONS,
-        password: Callable[[], str | None] | None = None,
     ) -> None:
         """Check the address; nothing is opened yet.
 
         Raises:
             ConfigError: the URL is wrong, or what it needs is not installed.
         """
-        address = parse(url)
+        address = parse(url.address if isinstance(url, Renewed) else url)
         self.sqlite = address.get_backend_name() == "sqlite"
         self.place = place(address)
         self._patience = patience
@@ -76,8 +85,8 @@ class Database:
         if self._file is not None:
             self._prepare_sqlite(self._file)
         else:
-            if password is not None:
-                postgresql.ask_for_password(self._engine, password)
+            if isinstance(url, Renewed):
+                postgresql.ask_for_password(self._engine, url.password)
             self._beginning = postgresql.Beginning(self._engine, cast("ModuleType", driver), patience=patience)
             event.listen(self._engine, "handle_error", postgresql.drop_if_lost)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import URL
@@ -31,7 +31,7 @@ from monitor.store import notifications as notification_rows
 from monitor.store import second_opinions as second_opinion_rows
 from monitor.store import spend as spending
 from monitor.store import under_way as under_way_rows
-from monitor.store.database import MAX_CONNECTIONS, Database
+from monitor.store.database import MAX_CONNECTIONS, Database, Renewed
 from monitor.store.kept_text import KeptText
 from monitor.store.names import Names
 from monitor.store.pseudonyms import key as key_of
@@ -39,29 +39,27 @@ from monitor.stores import UnderWayKind
 
 
 def open_store(
-    url: str | URL,
+    url: str | URL | Renewed,
     *,
     migrate: bool = True,
     window: timedelta = timedelta(hours=1),
     patience: timedelta = timedelta(seconds=10),
     max_connections: int = MAX_CONNECTIONS,
-    password: Callable[[], str | None] | None = None,
 ) -> SqlStore:
     """Return the store at a SQLAlchemy URL.
 
     Args:
-        url: `sqlite:///path` or `postgresql+psycopg://user:password@host/database`.
+        url: `sqlite:///path` or `postgresql+psycopg://user:password@host/database`; or one whose password may change.
         migrate: bring the schema up to date first, and rollups to windows of the given length.
         window: the length of the windows of trends.
         patience: how long to wait for another writer's lock, or for a free connection.
         max_connections: of this process to the database.
-        password: asked for each connection to PostgreSQL instead of the URL's; None for that one.
 
     Raises:
         ConfigError: the URL is wrong, or the database was made by a newer version of this program.
         StoreUnavailable: the database cannot be reached or written.
     """
-    database = Database(url, patience=patience, max_connections=max_connections, password=password)
+    database = Database(url, patience=patience, max_connections=max_connections)
     if migrate:
         migration.make_current(database, window)
     return SqlStore(database, window=window)
