@@ -86,7 +86,7 @@ def sample_alert(now: datetime) -> Alert:
         null_rate=0.0,
         evidence_log10=0.0,
         threshold_log10=0.0,
-        promise="This is a test message of `rag-monitor channels test`: nothing is wrong.",
+        promise="This is a test message, sent by rag-monitor channels test: nothing is wrong.",
     )
     return Alert(
         alert_id=f"test-{secrets.token_hex(14)}",

@@ -232,7 +232,7 @@ async def started(name: str, collector: Collector, failures: PluginFailures) -> 
     except MonitorError:
         raise
     except FAULTS as error:  # anybody's code
-        raise ConfigError(f"{title}: cannot start: {cause_at_start(error)}") from None
+        raise ConfigError(f"cannot start: {cause_at_start(error)}", where=title) from None
     try:
         yield
     finally:

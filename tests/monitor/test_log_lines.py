@@ -103,7 +103,7 @@ from monitor.log_lines import configure_logging
 configure_logging("INFO", "json")
 logging.getLogger("monitor.x").info("ours")
 logging.getLogger("uvicorn.error").error("theirs", exc_info=ValueError("hush"))
-logging.getLogger("grpc._server").error("theirs")
+logging.getLogger("aiohttp.client").error("theirs")
 warnings.warn("old", stacklevel=1)
 def fail(): raise ValueError("hush")
 thread = threading.Thread(target=fail); thread.start(); thread.join()
@@ -115,7 +115,7 @@ asyncio.run(main())
 """
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     lines = [json.loads(line) for line in done.stderr.splitlines()]
-    expected = ["monitor.x", "uvicorn.error", "grpc._server", "py.warnings", "monitor.log_lines", "asyncio"]
+    expected = ["monitor.x", "uvicorn.error", "aiohttp.client", "py.warnings", "monitor.log_lines", "asyncio"]
     assert expected == [line["logger"] for line in lines]
     assert all(line["time"].endswith("Z") for line in lines)
     assert "hush" not in "".join(line["message"] for line in lines)

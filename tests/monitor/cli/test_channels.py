@@ -48,7 +48,9 @@ def test_every_channel_is_sent_a_marked_incident_that_ends(tmp_path: Path, recei
             assert body["alert_id"].startswith("test-")
             assert body["metric"] == "TEST"
             assert body["title"].startswith("TEST of rag-monitor: ")
-            assert body["message"].endswith("This is a test message of `rag-monitor channels test`: nothing is wrong.")
+            assert body["message"].endswith(
+                "This is a test message, sent by rag-monitor channels test: nothing is wrong."
+            )
 
 
 def test_one_channel_by_its_name(tmp_path: Path, receiver: Receiver) -> None:

@@ -548,9 +548,7 @@ def test_one_warning_a_minute(exporting: Exporting, spans: Spans, caplog: pytest
     """However often it fails, the log gets one warning, without secrets; then one line when it works again."""
     port = free_port()
     with caplog.at_level(logging.INFO, logger="monitor.exporter"):
-        exporter = exporting(
-            endpoint=f"http://user:hunter2@127.0.0.1:{port}", headers={"Authorization": "hunter3"}, max_items=100
-        )
+        exporter = exporting(endpoint=f"http://127.0.0.1:{port}", headers={"Authorization": "hunter2"}, max_items=100)
         for _ in range(5):
             exporter.export(spans(200))
             exporter.force_flush(30)

@@ -194,7 +194,7 @@ def test_scorer_of_ones_own() -> None:
         ("text", r"metrics\[3\]: metric 'text' \(length_scorer:NOT_A_SCORER of length-scorer\): rubric: missing"),
         ("gone", r"metrics\[3\]: .*: length_scorer has no 'GONE'"),
         ("needs", r"metrics\[3\]: .*: rubric.needs: no 'answer'; known: query, response, citations"),
-        ("My metric", r"metrics\[3\]: .*: rubric.metric: expected lower case"),
+        ("My metric", r"metrics\[3\]: metric 'My metric' of length-scorer: the entry point's name must be lower case"),
         ("scale", r"metrics\[3\]: .*: scale_min must be below scale_max"),
     ],
 )
