@@ -6,13 +6,13 @@ from typing import Literal, TypeAlias
 
 from collectors.otlp_grpc.header_fields import HeaderFields
 
-Refusal: TypeAlias = Literal["head_too_large", "small_frames", "not_http"]
+Refusal: TypeAlias = Literal["head_too_large", "small_frames", "resets", "not_http"]
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """What a client begins with; RFC 9113, 3.4."""
 _HEAD = 9
 """Bytes before the payload of each frame: its length (3), kind, flags and stream (4); RFC 9113, 4.1."""
-_DATA, _HEADERS, _CONTINUATION = 0, 1, 9
+_DATA, _HEADERS, _RST_STREAM, _CONTINUATION = 0, 1, 3, 9
 _PADDED, _PRIORITY = 0x8, 0x20
 _PADDING_BYTES, _PRIORITY_BYTES = 1, 5
 _SMALLEST_DATA = 64
@@ -27,10 +27,11 @@ class Frames:
         most_bytes: of the frames that hold the fields of one call; empty ones count, too.
         most_fields: of one call.
         most_small: frames a second that are neither fields nor a good piece of a message.
+        most_resets: of these, frames that give up a call.
     """
 
-    def __init__(self, *, most_bytes: int, most_fields: int, most_small: int) -> None:
-        self._most_bytes, self._most_small = most_bytes, most_small
+    def __init__(self, *, most_bytes: int, most_fields: int, most_small: int, most_resets: int) -> None:
+        self._most_bytes, self._most_small, self._most_resets = most_bytes, most_small, most_resets
         self._fields = HeaderFields(most_fields)
         self._block = 0
         self._preface = PREFACE
@@ -43,7 +44,7 @@ class Frames:
         """Bytes of it to come before the next frame."""
         self._head = b""
         """What is here of its first bytes."""
-        self._small = 0
+        self._small = self._resets = 0
         self._since = 0.0
 
     @property
@@ -85,8 +86,11 @@ class Frames:
             if kind == _DATA and length >= _SMALLEST_DATA:
                 return None
             if now - self._since >= _WINDOW_SECONDS:
-                self._since, self._small = now, 0
+                self._since, self._small, self._resets = now, 0, 0
             self._small += 1
+            self._resets += kind == _RST_STREAM
+            if self._resets > self._most_resets:
+                return "resets"
             return "small_frames" if self._small > self._most_small else None
         self._before_fields = 0
         if kind == _HEADERS:

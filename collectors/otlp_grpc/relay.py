@@ -24,9 +24,17 @@ _MOST_BYTES, _MOST_FIELDS = 64 * 1024, 128
 """Of a call's fields, on the wire; the server, which counts their bytes unpacked, refuses fewer with an answer."""
 _MOST_SMALL_FRAMES = 1000
 """A second, of one connection: one of few bytes takes as long as one of thousands."""
+_MOST_RESETS = 200
+"""Calls given up a second, of one connection: twice as many as it may have open, and each is work for the server."""
+FLOODS: frozenset[Refusal] = frozenset({"small_frames", "resets"})
+"""Of which each connection may do a little before it is cut off, so that the next one must not follow at once.
+
+With 50 such connections a second, gRPC had more calls waiting than it takes, and gave up those of others.
+"""
 _TEXTS: Mapping[Refusal, str] = {
     "head_too_large": f"a call has more than {_MOST_FIELDS} fields, or more than {_MOST_BYTES} bytes of them",
     "small_frames": f"more than {_MOST_SMALL_FRAMES} frames of a few bytes came in a second",
+    "resets": f"more than {_MOST_RESETS} calls were given up in a second",
     "not_http": "what was sent is not HTTP/2",
 }
 _PREFACE_SECONDS = 10.0
@@ -149,7 +157,12 @@ class Client(asyncio.Protocol):
         lost: Callable[[], None],
     ) -> None:
         self._begin, self._progressed, self._refused, self._lost = begin, progressed, refused, lost
-        self._frames = Frames(most_bytes=_MOST_BYTES, most_fields=_MOST_FIELDS, most_small=_MOST_SMALL_FRAMES)
+        self._frames = Frames(
+            most_bytes=_MOST_BYTES,
+            most_fields=_MOST_FIELDS,
+            most_small=_MOST_SMALL_FRAMES,
+            most_resets=_MOST_RESETS,
+        )
         self._transport: asyncio.Transport | None = None
         self._inside: asyncio.Transport | None = None
         self._early: list[bytes] = []

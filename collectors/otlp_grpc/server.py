@@ -14,7 +14,7 @@ import grpc  # type: ignore[import-untyped]  # its types are a distribution of t
 import grpc.aio  # type: ignore[import-untyped]
 
 from collectors.otlp_grpc.private_folder import private_folder
-from collectors.otlp_grpc.relay import Relay
+from collectors.otlp_grpc.relay import FLOODS, Relay
 from monitor.access.addresses import listening_sockets, written
 from monitor.access.gate import Gate
 from monitor.http_server.door import Door
@@ -130,7 +130,12 @@ class GrpcServer(AbstractAsyncContextManager["GrpcServer"]):
             await server.start()
             starting.push_async_callback(server.stop, _GRACE.total_seconds())
             door = self._door = Door(
-                self._limits, relay.client, self._gate.refusals, where=_WHERE, certificates=self._gate.certificates
+                self._limits,
+                relay.client,
+                self._gate.refusals,
+                where=_WHERE,
+                certificates=self._gate.certificates,
+                floods=FLOODS,
             )
             await starting.enter_async_context(door.accepting(self._sockets))
             self._running = starting.pop_all()

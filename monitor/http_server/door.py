@@ -10,7 +10,7 @@ import resource
 import socket
 import ssl
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from monitor.access.refusals import Refusals, peer_name
 from monitor.access.tls import Certificates
 from monitor.access.trust import WhileTrusted
+from monitor.http_server.kept_out import KeptOut
 from monitor.http_server.limits import Limits
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ _DESCRIPTORS = Path("/dev/fd")
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _ALMOST_FULL, _NOT_FULL = 0.8, 0.6
 """Shares of the cap at which a line warns, and below which the next warning may come."""
+_KEPT_OUT_SECONDS, _KEPT_OUT_PEERS = 2.0, 4096
+"""Short, as a proxy in front is one peer, and others behind it wait as long."""
 
 
 class Guest(Protocol):
@@ -112,6 +115,7 @@ class Door:
         where: the listener, for the log.
         certificates: None where nothing is encrypted.
         come_back: what is sent, where nothing is encrypted, to who is not let in for want of room.
+        floods: reasons of being cut off after which the peer is not let in for 2 s; its open connections stay.
     """
 
     def __init__(
@@ -123,9 +127,11 @@ class Door:
         where: str,
         certificates: Certificates | None,
         come_back: bytes = b"",
+        floods: Collection[str] = (),
     ) -> None:
         self._limits, self._make, self._refusals = limits, make, refusals
         self._where, self._certificates, self._come_back = where, certificates, come_back
+        self._floods, self._kept_out = floods, KeptOut(seconds=_KEPT_OUT_SECONDS, most=_KEPT_OUT_PEERS)
         self._peers: dict[str, _Peer] = {}
         self._open = 0
         self._warned = False
@@ -200,6 +206,10 @@ class Door:
     def _admit(self, accepted: socket.socket, address: str) -> None:
         accepted.setblocking(False)  # noqa: FBT003 -- the standard library's
         client = _Client(peer_of(address), peer_name(address))
+        if self._kept_out.holds(client.peer, self._turn_at):
+            self._refusals.refused("kept_out", client.name, f"was cut off less than {_KEPT_OUT_SECONDS:g} s ago")
+            accepted.close()
+            return
         if not self._has_room(client):
             if self._certificates is None:
                 with suppress(OSError):
@@ -221,10 +231,15 @@ class Door:
         client.silent = None
         client.connection = connection = self._make(
             lambda: self._progressed(client),
-            lambda reason, text: self._refusals.refused(reason, client.name, text),
+            lambda reason, text: self._refused(client, reason, text),
             lambda: self._left(client),
         )
         client.opening = loop.create_task(self._serve(client, connection, accepted), name=f"opening {self._where}")
+
+    def _refused(self, client: _Client, reason: str, text: str) -> None:
+        if reason in self._floods and client.peer:
+            self._kept_out.add(client.peer, asyncio.get_running_loop().time())
+        self._refusals.refused(reason, client.name, text)
 
     def _has_room(self, client: _Client) -> bool:
         """Return whether one more may come in; one that does nothing has to leave for it where there is no room."""

@@ -27,7 +27,15 @@ def hostile_clients() -> ModuleType:
 @pytest.mark.parametrize(
     "names",
     [
-        ["idle", "slow head", "declared, never sent", "5,000 fields", "smuggled requests", "head of 50 MB"],
+        [
+            "idle",
+            "slow head",
+            "declared, never sent",
+            "5,000 fields",
+            "smuggled requests",
+            "head of 50 MB",
+            "never reads",
+        ],
         ["h2: rapid reset", "h2: CONTINUATION", "h2: begun messages", "h2: no window", "h2: odd frames"],
         ["tls http: unfinished", "tls http: broken hello", "tls grpc: unfinished", "tls grpc: broken hello"],
     ],

@@ -28,7 +28,7 @@ SIZES = pytest.mark.parametrize("size", [1, 7, 9, 10, 100, 100_000])
 
 def refusals(sent: bytes, size: int) -> set[str | None]:
     """Return what is said of the pieces of this size, all of which come within a second."""
-    frames = Frames(most_bytes=120, most_fields=10, most_small=20)
+    frames = Frames(most_bytes=120, most_fields=10, most_small=20, most_resets=10)
     return {frames.refusal(sent[at : at + size], 5.0) for at in range(0, len(sent), size)}
 
 
@@ -77,7 +77,7 @@ def test_number_of_fields(size: int, block: bytes) -> None:
 
 def test_call_of_an_ordinary_client() -> None:
     """What clients send has few fields."""
-    frames = Frames(most_bytes=64 * 1024, most_fields=128, most_small=1000)
+    frames = Frames(most_bytes=64 * 1024, most_fields=128, most_small=1000, most_resets=200)
     call = frame(HEADERS, END_HEADERS, 1, fields([*call_fields("/x"), ("authorization", "Bearer " + "x" * 4000)]))
     assert frames.refusal(BEGIN + call + MESSAGE, 0.0) is None
 
@@ -90,9 +90,8 @@ def test_call_of_an_ordinary_client() -> None:
         frame(SETTINGS, 0, 0),
         frame(DATA, 0, 1),
         frame(DATA, 0, 1, b"x"),
-        CALL + frame(RST_STREAM, 0, 1, b"\0\0\0\x08"),
     ],
-    ids=["PING", "SETTINGS", "empty DATA", "DATA of a byte", "RST_STREAM"],
+    ids=["PING", "SETTINGS", "empty DATA", "DATA of a byte"],
 )
 def test_frames_that_carry_nothing(size: int, small: bytes) -> None:
     """A bounded number of them may come in a second."""
@@ -100,13 +99,21 @@ def test_frames_that_carry_nothing(size: int, small: bytes) -> None:
     assert "small_frames" in refusals(BEGIN + small * 20, size)
 
 
+@SIZES
+def test_calls_given_up(size: int) -> None:
+    """Fewer of them may come in a second than of other frames."""
+    given_up = CALL + frame(RST_STREAM, 0, 1, b"\0\0\0\x08")
+    assert {None} == refusals(BEGIN + given_up * 10, size)
+    assert "resets" in refusals(BEGIN + given_up * 11, size)
+
+
 def test_next_second() -> None:
     """Later ones count anew."""
-    frames = Frames(most_bytes=120, most_fields=10, most_small=20)
+    frames = Frames(most_bytes=120, most_fields=10, most_small=20, most_resets=10)
     pings = frame(PING, 0, 0, b"whatever") * 19
-    assert [None, None, None] == [
-        frames.refusal(sent, at) for sent, at in ((BEGIN + pings, 5.0), (pings, 6.0), (pings, 7.5))
-    ]
+    resets = frame(RST_STREAM, 0, 1, b"\0\0\0\x08") * 10
+    sent = ((BEGIN + pings, 5.0), (pings, 6.0), (resets, 7.5), (resets, 8.5))
+    assert [None] * 4 == [frames.refusal(piece, at) for piece, at in sent]
 
 
 @SIZES

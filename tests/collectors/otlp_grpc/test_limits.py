@@ -17,6 +17,7 @@ import uvloop
 from deadline import wait_until
 from http2_client import (
     CONTINUATION,
+    END_HEADERS,
     GOAWAY,
     HEADERS,
     MAX_CONCURRENT_STREAMS,
@@ -76,6 +77,29 @@ def test_flood_of_pings(running: Running, good: grpc.Channel, turn_pb: bytes) ->
     with Http2Client(running.grpc.address) as client:
         client.send(frame(PING, 0, 0, b"whatever") * 500)
         assert GOAWAY in [one.kind for one in client.frames()]
+    assert b"" == export(good, turn_pb)
+
+
+def test_calls_begun_and_given_up(running: Running, good: grpc.Channel, turn_pb: bytes) -> None:
+    """Who gives up calls by the hundred is cut off, and not let in for 2 s; who has a connection keeps it."""
+    assert b"" == export(good, turn_pb)
+    given_up = b"".join(
+        frame(HEADERS, END_HEADERS, stream, fields(call_fields(EXPORT))) + frame(RST_STREAM, 0, stream, b"\0\0\0\x08")
+        for stream in range(1, 403, 2)
+    )
+
+    def kept_out() -> bool:
+        with Http2Client(running.grpc.address) as client:
+            client.send(given_up)
+            assert RST_STREAM not in [one.kind for one in client.frames()]
+        with Http2Client(running.grpc.address) as again:
+            return next(iter(again.frames()), None) is None
+
+    # A machine that is busy for 2 s lets it in again.
+    wait_until(kept_out, "a client that was cut off to be kept out", seconds=60)
+    with Http2Client(running.grpc.address, source="127.0.0.2") as other:
+        assert SETTINGS == next(iter(other.frames())).kind
+    assert {"resets", "kept_out"} == set(running.grpc.stats().clients_refused)
     assert b"" == export(good, turn_pb)
 
 
