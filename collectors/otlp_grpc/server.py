@@ -38,6 +38,10 @@ _LIMITS: Mapping[str, int] = {
     "grpc.experimental.tcp_max_read_chunk_size": _CHUNK,
     # Calls that are open at once on a connection; more wait at the client (RFC 9113, 5.1.2).
     "grpc.max_concurrent_streams": 100,
+    # Calls that came and were not begun. Over the first, gRPC cancels some of anybody's, over the second all; by
+    # default they are 1,000 and 3,000, which 10 connections of one client fill.
+    "grpc.server.max_pending_requests": 20_000,
+    "grpc.server.max_pending_requests_hard_limit": 40_000,
     # A call's header fields: over the first, gRPC begins to refuse, beyond the second it always does.
     "grpc.max_metadata_size": 16 * _KIBIBYTE,
     "grpc.absolute_max_metadata_size": 32 * _KIBIBYTE,

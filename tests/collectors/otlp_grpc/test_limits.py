@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from tests.services.otlp_service import Running, Serve
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+CALLS_AT_ONCE = 100
+"""Of a connection."""
 
 
 @pytest.fixture
@@ -138,6 +140,22 @@ def test_thousand_open_calls(running: Running, good: grpc.Channel, turn_pb: byte
         refused = (one for one in client.frames() if one.kind in {RST_STREAM, GOAWAY})
         assert next(refused)
         assert b"" == export(good, turn_pb)
+
+
+def test_calls_that_begin_at_once(running: Running, good: grpc.Channel, turn_pb: bytes) -> None:
+    """Fifteen thousand calls of one client that begin at once do not make the server cancel those of others."""
+    assert b"" == export(good, turn_pb)
+    begun = b"".join(
+        frame(HEADERS, END_HEADERS, stream, fields(call_fields(EXPORT))) for stream in range(1, 2 * CALLS_AT_ONCE, 2)
+    )
+    method = good.unary_unary(EXPORT)
+    with ExitStack() as stack:
+        clients = [stack.enter_context(Http2Client(running.grpc.address, source="127.0.0.2")) for _ in range(150)]
+        for client in clients:
+            assert SETTINGS == next(iter(client.frames())).kind
+        assert all(client.send(begun) for client in clients)
+        replies = [method.future(turn_pb, timeout=60) for _ in range(CALLS_AT_ONCE)]
+        assert [b""] * len(replies) == [reply.result() for reply in replies]
 
 
 def test_connections_of_one_peer(serve: Serve, turn_pb: bytes) -> None:
