@@ -28,7 +28,8 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import ClassVar, Self
 
-_ADDRESS = re.compile(r"\b([a-z][a-z0-9+.-]{0,30}://)(\S+)", re.IGNORECASE)
+# Whatever stands before: looking for the name of a scheme takes thirty times as long, and can only leave one out.
+_ADDRESS = re.compile(r"://(\S+)")
 _NAMED_PASSWORD = re.compile(
     r"(\b\w{0,30}(?:password|passwd|pwd)\s*=\s*)(?:'[^']*'|\"[^\"]*\"|[^\s&,;'\"]+)", re.IGNORECASE
 )
@@ -47,8 +48,8 @@ def without_credentials(text: str) -> str:
 
 def _masked(found: re.Match[str]) -> str:
     # Up to the last `@`: a password that is not encoded has `@`, `:` or `/` in it.
-    credentials, at, rest = found[2].rpartition("@")
-    return f"{found[1]}***@{rest}" if at and credentials != _PLACEHOLDER else found[0]
+    credentials, at, rest = found[1].rpartition("@")
+    return f"://***@{rest}" if at and credentials != _PLACEHOLDER else found[0]
 
 
 def without_parts_of(text: str, secrets: Iterable[str]) -> str:

@@ -17,24 +17,29 @@ import pytest
 from pattern_texts import RUNS, Shape, shapes
 from patterns_in_use import EXCEPTIONS, METHODS, ONCE, Use, trees, uses
 
+from monitor.assembly import document_labels, prompt_documents
+from monitor.extract import excerpts
+from monitor.judging.coded import refusal
+from monitor.judging.endpoint import capabilities
+from monitor.text import claims
+
 GLANCE, LOOK, FULL = 8_000, 64_000, 1_000_000
 """Characters. What is quadratic is a hundred times too slow at a glance; only what seems slow is looked at longer."""
-MOST_SCANS, MOST_SCANS_OF_OWN = 32, 80
+MOST_SCANS, MOST_SCANS_OF_OWN = 20, 80
 """How many plain scans of a text one use of a pattern may take; a plain scan of 1,000,000 characters takes 6 ms.
 
-More where the pattern's own beginnings are repeated, or where what it is used on is short.
+More where the pattern's own beginnings are repeated, or where its texts have a bound.
 """
-SHORT_TEXTS = {
-    "monitor.assembly.document_labels": "up to 100 characters before an id",
-    "monitor.judging.coded.refusal": "the first 4,000 characters of an answer",
-    "monitor.judging.endpoint.capabilities": "the head of an error message",
-    "monitor.judging.endpoint.refusal": "the head of an error message",
-    "monitor.extract.component_names": "names of spans",
-    "monitor.dialects.generic": "names of spans and attributes",
-    "monitor.assembly.facets": "parameters of a search",
-    "monitor.cli.doctor": "names of attributes",
+BOUNDS = {
+    "monitor.assembly.document_labels:": document_labels.NEARBY,
+    "monitor.assembly.prompt_documents:_NOTHING": excerpts.SHORTEST,
+    "monitor.assembly.prompt_documents:_POINTING": prompt_documents.LONGEST_LINE,
+    "monitor.assembly.prompt_documents:_SUBJECT": prompt_documents.LONGEST_LINE,
+    "monitor.judging.coded.refusal:": refusal.LOOKED_AT,
+    "monitor.judging.endpoint.capabilities:": capabilities.MESSAGE_HEAD,
+    "monitor.text.claims:": claims.LONGEST,
 }
-"""Modules whose patterns see nothing long."""
+"""Patterns, by how their names begin, that see no longer texts: their callers see to it."""
 FULLY_TRIED = 2
 """How many of its texts, the slowest, each pattern is tried on in full size."""
 BROKEN_OFF = 5
@@ -54,7 +59,7 @@ class Machine:
 
     def allowed(self, use: Use, shape: Shape, size: int, matches: int) -> float:
         """Return what a use may take on so many characters, of which so many began a match."""
-        is_plain = shape.unit in RUNS and use.where.partition(":")[0] not in SHORT_TEXTS
+        is_plain = shape.unit in RUNS and bound(use) == FULL
         scans = MOST_SCANS if is_plain else MOST_SCANS_OF_OWN
         return scans * self.per_character * size + 2 * self.per_match * matches
 
@@ -68,6 +73,11 @@ def machine() -> Machine:
         per_character=min(cpu_seconds(lambda: scan.search(text)) for _ in range(20)) / LOOK,
         per_match=min(cpu_seconds(lambda: sum(1 for _ in matching.finditer(text))) for _ in range(20)) / LOOK,
     )
+
+
+def bound(use: Use) -> int:
+    """Return how long a text may be that a pattern sees, in characters."""
+    return next((most for name, most in BOUNDS.items() if use.where.startswith(name)), FULL)
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
@@ -96,7 +106,7 @@ def use_once(use: Use, text: str | bytes, *, longest: float) -> tuple[float, int
 
 def share(use: Use, shape: Shape, size: int, machine: Machine, *, tries: int = TRIES) -> float:
     """Return which share of what is allowed a use takes; more than 1 is too much."""
-    text = shape.text(size, use.pattern)
+    text = shape.text(min(size, bound(use)), use.pattern)
     least = float("inf")
     for _ in range(tries):
         longest = BROKEN_OFF * machine.allowed(use, shape, len(text), 0)

@@ -31,7 +31,9 @@ _SUBJECT = re.compile(
 )
 _PIECES = re.compile(r"\bfollowing (?:pieces of )?(?:retrieved )?(?:context|documents|information|passages|sources)\b")
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
-_LONGEST_LINE, _LONGEST_PARAGRAPH = 300, 600
+LONGEST_LINE = 300
+"""Characters of a line that may introduce documents."""
+_LONGEST_PARAGRAPH = 600
 _TAGS = ("context", "documents", "sources", "passages")
 _RULE = re.compile(r"\n-{3,}[ \t]*(?:\n|$)")
 _NOTHING = re.compile(
@@ -79,7 +81,7 @@ def _introduced(text: str) -> int | None:
     at = 0
     for line in text.splitlines(keepends=True):
         at += len(line)
-        heading = line.strip() if len(line) <= _LONGEST_LINE else ""
+        heading = line.strip() if len(line) <= LONGEST_LINE else ""
         if heading.endswith(":") and _POINTING.search(heading) and _SUBJECT.search(heading):
             return at
     at = 0

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+LONGEST = 4000
+"""Characters of a sentence beyond which it is taken to state something, whatever else stands in it."""
 _SOURCES = (
     r"(?:documents?|documentation|passages?|texts?|context|sources?|articles?|information|materials?|knowledge base"
     r"|search results?|excerpts?|conversation)"
@@ -84,6 +86,8 @@ def claims(sentence: str) -> bool:
     >>> claims("You're welcome!"), claims("The documents do not mention it."), claims("I cannot say, but it is 5.")
     (False, False, True)
     """
+    if len(sentence) > LONGEST:
+        return True
     plain = " ".join(sentence.replace("’", "'").lower().split())
     if _QUESTION.search(plain) or _COURTESY.match(plain):
         return False
@@ -100,4 +104,4 @@ def refuses(sentences: Sequence[str]) -> bool:
     >>> refuses(["I'm sorry.", "I can't help with that."]), refuses(["Hello!"])
     (True, False)
     """
-    return any(_REFUSAL.search(s.replace("’", "'").lower()) for s in sentences) and not any(map(claims, sentences))
+    return not any(map(claims, sentences)) and any(_REFUSAL.search(s.replace("’", "'").lower()) for s in sentences)

@@ -40,6 +40,7 @@ def test_errors_cross_processes() -> None:
     [
         ("asking postgresql://me:hunter2@db/d: refused", "asking postgresql://***@db/d: refused"),
         ("'https://hun@t/e:r2@gate.example/v1'", "'https://***@gate.example/v1'"),
+        ("driver_2://me:hunter2@db/d ://me:hunter2@db", "driver_2://***@db/d ://***@db"),
         ("host=db password='hun ter2' user=me", "host=db password=*** user=me"),
         ("https://db/?sslpassword=hunter2&x=1", "https://db/?sslpassword=***&x=1"),
         ("PGPASSWORD = hunter2", "PGPASSWORD = ***"),

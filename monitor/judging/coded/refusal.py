@@ -14,7 +14,8 @@ from monitor.text.claims import refuses
 from monitor.text.sentences import split
 
 _FIRST_SENTENCES = 2
-_LONGEST = 4000
+LOOKED_AT = 4000
+"""Characters of an answer of which the first sentences are taken."""
 _AI = r"(?:an ai|a language model|an ai language model|a chatbot|an assistant)"
 _UNABLE = r"(?:can ?not|can't|am unable to|'m unable to|won't|will not|must decline to)"
 _DO = r"(?:fulfil|comply|satisfy|engage|assist|help|provide|support|condone|participate|generate|create|answer)"
@@ -47,7 +48,7 @@ def declines(answer: str) -> bool:
     >>> declines("I cannot fulfill your request. I'm just an AI."), declines("Refunds take 14 days. I cannot say more.")
     (True, False)
     """
-    first = split(answer[:_LONGEST])[:_FIRST_SENTENCES]
+    first = split(answer[:LOOKED_AT])[:_FIRST_SENTENCES]
     plain = [sentence.replace("’", "'") for sentence in first]
     if not plain or _is_sympathy(plain[0]) or any(map(_GOES_ON.match, plain[1:])):
         return False

@@ -26,8 +26,8 @@ _NAMES = re.compile(
     r"|(?P<format>response[_ ]?format|json[_ ]?schema|json[_ ]?object|json mode|structured[_ ]outputs?|guided))",
     re.IGNORECASE,
 )
-# Further on a refusal may quote the prompt.
-_MESSAGE_HEAD = 300
+MESSAGE_HEAD = 300
+"""Characters of a refusal that are looked at: further on it may quote the prompt."""
 _ABOUT_THE_NUMBER = re.compile(r"too (?:large|small|many|high)|at (?:most|least)|less than|greater than|exceed")
 
 
@@ -74,7 +74,7 @@ class Capabilities:
 
     def _other_tokens(self, message: str) -> Capabilities | None:
         """Return the other spelling, or neither, unless the refusal is about the number and not the name."""
-        if _ABOUT_THE_NUMBER.search(message[:_MESSAGE_HEAD]):
+        if _ABOUT_THE_NUMBER.search(message[:MESSAGE_HEAD]):
             return None
         return replace(self, tokens="max_completion_tokens" if self.tokens == "max_tokens" else None)
 
@@ -104,7 +104,7 @@ def has_form(text: str, schema: Mapping[str, object]) -> bool:
 
 
 def _named(message: str) -> str:
-    match = _NAMES.search(message[:_MESSAGE_HEAD])
+    match = _NAMES.search(message[:MESSAGE_HEAD])
     if match is None:
         return ""
     return "response_format" if match["format"] else match["parameter"].lower()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.text.claims import claims, refuses
+from monitor.text.claims import LONGEST, claims, refuses
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,12 @@ def test_refuses() -> None:
     assert not refuses(["I'm sorry.", "It takes 14 days."])
     assert not refuses(["Hello!"])
     assert not refuses([])
+
+
+def test_very_long() -> None:
+    """A sentence of more than 4,000 characters states something, also where it declines."""
+    sentence = "I cannot answer that " + "a" * LONGEST
+    assert not claims(sentence[:LONGEST])
+    assert refuses([sentence[:LONGEST]])
+    assert claims(sentence)
+    assert not refuses([sentence])
