@@ -24,12 +24,12 @@ _MARKER = re.compile(
 )
 _TAGS = ("question", "query", "user_query", "user_question", "user_input", "user_message", "input")
 _TEMPLATE = re.compile(
-    r"(?:^|\n)[^\w\n]{0,20}+(?=[a-z])(?:(?:retrieved|relevant|following|given|provided|additional)[ \t]++){0,3}+"
+    r"^[^\w\n]{0,20}+(?=[a-z])(?:(?:retrieved|relevant|following|given|provided|additional)[ \t]++){0,3}+"
     r"(?:context|documents?|sources?|passages?|knowledge|background|references?|search results|information|excerpts?|"
     r"(?:chat |conversation )?history|conversation|kontext|contexto)\b|<(?:context|documents?|sources?|passages?)\b"
-    r"|(?=[gub])(?:given|use|using|based[ \t]+(?:only[ \t]+|solely[ \t]+)?on)"
+    r"|[gub](?:(?<=g)iven|(?<=u)s(?:e|ing)|(?<=b)ased[ \t]+(?:only[ \t]+|solely[ \t]+)?on)"
     r"\s+(?:only\s+)?the\s+(?:following|context)",
-    re.IGNORECASE,
+    re.IGNORECASE | re.MULTILINE,
 )
 _TEMPLATE_WORDS = (
     "context", "document", "source", "passage", "knowledge", "background", "reference", "search results", "information",
@@ -42,7 +42,7 @@ _REWRITING = re.compile(
     re.IGNORECASE,
 )
 _BUILT_IN_REWRITING = re.compile(
-    r"provide only reformulated query and nothing else"  # LangChain4j: CompressingQueryTransformer
+    r"(?=[pdfrgse])(?:provide only reformulated query and nothing else"  # LangChain4j: CompressingQueryTransformer
     r"|different versions of (?:a|the) (?:provided |given )?(?:user )?(?:query|question)\b"  # expanders
     r"|formulate a standalone question which can be understood without the chat history"  # LangChain
     r"|rephrase the follow up question to be a standalone question"
@@ -51,12 +51,14 @@ _BUILT_IN_REWRITING = re.compile(
     r"|synthesize a concise, standalone query that incorporates the context"  # Spring AI
     r"|given a user query, (?:rewrite it to provide better results|translate it to )"
     r"|expand a given query into \S{1,20} queries"  # Haystack
-    r"|generate a search query based on the conversation and the new question",  # Azure's demo
+    r"|generate a search query based on the conversation and the new question)",  # Azure's demo
     re.IGNORECASE,
 )
 """Words of prompts that frameworks bring with them, after which a model says what to search for."""
 _LABEL = re.compile(r"^[\s\\\])}'\":.,;|>*-]+")
-_BODY = re.compile(r"(?:^|\n)[ \t]*(?:content|text|passage|page_content|excerpt|body)\s*:\s*", re.IGNORECASE)
+_BODY = re.compile(
+    r"^(?=[ \tctpeb])[ \t]*+(?:content|text|passage|page_content|excerpt|body)\s*+:\s*", re.IGNORECASE | re.MULTILINE
+)
 _BLANK_LINES = re.compile(r"\n(?:[^\S\n]*+\n)++")
 _SHORTEST = 3
 _HEAD = 80

@@ -71,7 +71,9 @@ _EMBEDDING = re.compile("embed", re.IGNORECASE)
 _SEARCHING = re.compile(r"search|retriev|lookup|vector|knowledge", re.IGNORECASE)
 _DOCUMENT = re.compile(r"doc|chunk|passage|citation|snippet|retriev", re.IGNORECASE)
 _GENERATING = re.compile(r"generat|complet|llm|chat|answer", re.IGNORECASE)
-_RETRIEVING = re.compile(r"retriev|vector|knowledge|semantic|(?:^|[_.\W])(?:kb|rag)(?:$|[_.\W])", re.IGNORECASE)
+_RETRIEVING = re.compile(
+    r"(?=[rvks])(?:retriev|vector|knowledge|semantic|(?<![^\W_])(?:kb|rag)(?![^\W_]))", re.IGNORECASE
+)
 """A shop is searched too."""
 _ASKING = {"question", "query", "user_question", "user_query", "message"}
 _ANSWERING = {"answer", "final_answer", "response", "reply"}

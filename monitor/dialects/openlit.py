@@ -35,7 +35,9 @@ CONTENT_PROMPT, CONTENT_COMPLETION = "gen_ai.content.prompt", "gen_ai.content.co
 _STATE = ("gen_ai.graph.message_count", "gen_ai.graph.next_nodes")
 _OBJECT = re.compile(r"<[^<>'\"]{1,200} object at 0x[0-9a-f]+>")
 _FIRST = re.compile(r"""\(\s*(?:<[^<>]{1,200}>,\s*)?('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")""", re.DOTALL)
-_SPEAKER = re.compile(r"^(system|developer|user|human|assistant|ai|tool|function):[ \t]*", re.IGNORECASE | re.MULTILINE)
+_SPEAKER = re.compile(
+    r"^(?=[sduhatf])(system|developer|user|human|assistant|ai|tool|function):[ \t]*", re.IGNORECASE | re.MULTILINE
+)
 
 
 def claims(span: Span) -> bool:

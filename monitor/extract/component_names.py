@@ -18,7 +18,8 @@ _WHOLE = frozenset((
 ))  # fmt: skip
 """Words of components that do more than look something up, or something else."""
 _SEARCHING = re.compile(
-    r"search|retriev|knowledge|lookup|docs|context|information|query|(?:^|_)kb(?:_|$)", re.IGNORECASE
+    r"(?=[srkldciq])(?:search|retriev|knowledge|lookup|docs|context|information|query|(?<![^_])kb(?:_|$))",
+    re.IGNORECASE,
 )
 _SEARCHES = frozenset(("search", "searches", "searcher", "lookup"))
 

@@ -32,7 +32,8 @@ _CONTENT = re.compile(rf"\b(?:text|content|page_content)=({_STRING})", re.DOTALL
 _METADATA = re.compile(rf"\b(?:metadata|meta|payload)=(\{{(?:[^{{}}'\"]|{_STRING}|\{{[^{{}}]*+\}})*+\}})", re.DOTALL)
 _TEXT = re.compile(r"""\b(?:text|content)=((?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"))""", re.DOTALL)
 _ROLE = re.compile(
-    r"<(?:\w*Role)\.(\w+)|\brole='(\w+)'|\b(Human|AI|System|Tool|Function|User|Assistant)Message(?:Chunk)?\("
+    r"<\w*+(?<=Role)\.(\w+)"
+    r"|(?=[rHASTFU])\b(?:role='(\w+)'|(Human|AI|System|Tool|Function|User|Assistant)Message(?:Chunk)?\()"
 )
 _SOURCE = re.compile(r"\bsource='([^']{1,80})'")
 _MESSAGE = re.compile(r"\b(?:Chat|Human|AI|System|Tool|Function|Text|User|Assistant)Message(?:Chunk)?\(")
@@ -40,7 +41,7 @@ _ANSWERED = re.compile(r"\b(?:usage_metadata=\{|response_metadata=\{['\"]|id='(?
 """What LangChain prints of a model's message and of no other; its `str` names no class."""
 _META = re.compile(r",\s*(?:_meta|response_metadata|additional_kwargs|usage_metadata)=\{(?!\})")
 _ID = re.compile(r"\bid_?=(?:'([^']+)'|([^\s,)'\"]+))")
-_SCORE = re.compile(r"\bscore[=:]\s*(-?[\d.]+(?:e-?\d+)?)")
+_SCORE = re.compile(r"s(?<!\ws)core[=:]\s*(-?[\d.]+(?:e-?\d+)?)")
 _LITERAL = re.compile(r"^\s*\w+=(?=[\[{(])")
 
 
