@@ -58,7 +58,7 @@ def without_parts_of(text: str, secrets: Iterable[str]) -> str:
     A part is of 4 characters or more, since some show the last four of a key. What is shorter than that is no secret.
 
     >>> without_parts_of("Incorrect API key provided: sk-proj-***9876", ["sk-proj-0123459876"])
-    'Incorrect API key provided: ******'
+    'Incorrect API key provided: *********'
     """
     parts = {secret[i : i + _PART] for secret in secrets for i in range(len(secret) - _PART + 1)}
     shown, hidden_until = [], 0

@@ -182,7 +182,7 @@ def test_a_link_while_both_traces_are_written(store: Store, migrated_url: str, m
     }
     engine = create_engine(migrated_url)
     with ThreadPoolExecutor(1) as pool, engine.connect() as connection, engine.connect() as watching:
-        turns.replace(connection, [assemblies.pop(first)], now=make.now, length=HOUR)
+        turns.replace(connection, [assemblies.pop(first)], now=make.now, length=HOUR, limits=None)
         other = pool.submit(store.replace_turns, list(assemblies.values()), now=make.now)
         wait_until(lambda: other.done() or advisory_waits(watching), "the other to write or to wait", seconds=10)
         connection.commit()

@@ -86,6 +86,7 @@ def test_every_documented_metric_exists() -> None:
         "plugin_failed_total",
         "unscheduled_seconds",
         "retention_overdue_seconds",
+        *("names", "names_refused"),
         "web_clients_refused_total",
         *("notifications_undelivered", "notifications_undelivered_seconds"),
         *("annotations_missing", "annotations_missing_seconds"),
