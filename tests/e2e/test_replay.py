@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 STORE = "sqlite:///shop.db"
 TURN = (
     "turn_id", "trace_id", "span_id", "session_id", "user_id", "app", "environment", "release", "sent_names", "query",
-    "history", "retrieval_queries", "dialect", "citations", "response", "ground_truth", "relevant_ids", "model", "tokens", "error",
-    "streaming", "started_at", "ended_at", "facets", "flags", "outcomes",
+    "history", "retrieval_queries", "dialect", "citations", "response", "ground_truth", "relevant_ids", "model",
+    "tokens", "error", "streaming", "started_at", "ended_at", "facets", "flags", "outcomes",
 )  # fmt: skip
 CITATION = ("id", "title", "content", "score", "score_kind", "source", "rank", "used")
 TREND = (
