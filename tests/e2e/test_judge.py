@@ -87,8 +87,14 @@ def test_another_build_of_the_judge(rag_monitor: Command, settings: Path, start:
     wait_until(lambda: monitor.metric("judge_changes_total") == 1, "the change to be counted", seconds=10)
     said = "the judge openai:judge-1 answers as judge-1 (fp_new), before as judge-1 (fp_old)"
     assert said in monitor.text()
+
+    def groups() -> list[dict[str, object]]:
+        return rag_monitor.ok("judge", "second-opinions", "-c", settings, "--format", "jsonl").lines
+
+    # Anchors under way are left when the process ends.
+    wait_until(lambda: [group["turns"] for group in groups()] == [20], "all 20 to be recorded", seconds=60)
     assert 0 == monitor.stop()
-    (group,) = rag_monitor.ok("judge", "second-opinions", "-c", settings, "--format", "jsonl").lines
+    (group,) = groups()
     expected = {"kind": "anchor", "metric": "relevance", "judge_model": "judge-1", "fingerprint": "fp_new", "turns": 20}
     assert expected == {name: group[name] for name in expected}
     assert (0.0, 0.0, -3.0) == (group["agreed"], group["kappa"], group["shift"])
