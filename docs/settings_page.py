@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Literal, Union, get_args, get_origin
+from typing import Annotated, Literal, Union, get_args, get_origin
 
 import annotated_types
 from pydantic import BaseModel, SecretStr
@@ -120,6 +120,8 @@ def _value(key: str, field: FieldInfo) -> str:
 def _word(kind: object) -> str:
     if kind in _WORDS:
         return _WORDS[kind]
+    if get_origin(kind) is Annotated:
+        return _word(get_args(kind)[0])
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(f"`{choice}`" for choice in get_args(kind))
     if get_origin(kind) in {tuple, list, frozenset}:

@@ -120,8 +120,7 @@ def _rewrite(store: SqlStore) -> None:
     except StoreUnavailable:
         click.echo(f"it is deleted, and bytes of it are left in the database's files until {by_hand}", err=True)
         raise
-    click.echo(
-        "the tables were written anew"
-        if is_done
-        else f"bytes of it are left in the database's files: the tables' owner has to run {by_hand}"
-    )
+    if not is_done:
+        click.echo(f"bytes of it are left in the database's files: the tables' owner has to run {by_hand}", err=True)
+        raise click.exceptions.Exit(1)
+    click.echo("the tables were written anew")

@@ -82,7 +82,7 @@ def _sentence(status: BaselineStatus, settings: DetectSettings) -> str:
         missing = f" and until {fewest} windows have data ({status.windows} so far)" if status.windows < fewest else ""
         return (
             f"no baseline yet, learning it until {until:%Y-%m-%d %H:%M} UTC{missing}; "
-            "until then only a release that is worse than the one before raises an alert"
+            f"until then only a release worse than the one before it, which had {fewest} windows, raises an alert"
         )
     rate = status.normal_rate
     normal = f"{rate.value:.1%} ({rate.lower:.1%} to {rate.upper:.1%}), " if rate else ""

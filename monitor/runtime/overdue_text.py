@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from monitor.ports import Clock
 from monitor.settings.tree import RetentionSettings
@@ -14,6 +14,8 @@ log = logging.getLogger(__name__)
 
 _TICKS = 10
 """How many ticks of retention text may be overdue before somebody should look."""
+_PATIENCE = 2
+"""How many ticks that may go on: a turn that arrives dated years ago is overdue until the next one."""
 
 
 class OverdueText:
@@ -24,6 +26,7 @@ class OverdueText:
         self._settings = settings
         self._clock = clock
         self._overdue = {"spans": timedelta(0), "text": timedelta(0)}
+        self._late_since: datetime | None = None
         self._behind = False
 
     def look(self) -> None:
@@ -38,7 +41,9 @@ class OverdueText:
             what: max(timedelta(0), now - at - allowed) if at else timedelta(0) for what, (at, allowed) in since.items()
         }
         what, longest = max(self._overdue.items(), key=lambda item: item[1])
-        behind = longest > _TICKS * kept.every
+        late = longest > _TICKS * kept.every
+        self._late_since = (self._late_since or now) if late else None
+        behind = self._late_since is not None and now - self._late_since >= _PATIENCE * kept.every
         if behind and not self._behind:
             minutes = longest // timedelta(minutes=1)
             log.warning("retention is behind: rows are %d minutes older than retention.%s keeps them", minutes, what)

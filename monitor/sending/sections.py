@@ -58,6 +58,8 @@ def endpoint(config: Destination, name: str, *, url: str, headers: Mapping[str, 
     where = place(name)
     if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
         raise ConfigError("not an http:// or https:// address", where=f"{where}: url")
+    if any(character.isspace() for character in url):
+        raise ConfigError("has white space within; give one address", where=f"{where}: url")
     if problem := problem_of_fields(headers):
         raise ConfigError(problem[1], where=": ".join(filter(None, (f"{where}: headers", problem[0]))))
     trust = authorities(config.ca_file, f"{where}: ca_file")

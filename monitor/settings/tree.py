@@ -281,7 +281,7 @@ class RetentionSettings(Section):
     """Of turns, prompts and replies, by when the turn began."""
     spans: Duration = timedelta(days=2)
     """As they were received, by when that was; user ids as the app sent them are only here."""
-    rewrite_every: Duration | None = Field(default=None, ge=timedelta(hours=1))
+    rewrite_every: Duration | None = None
     """How often the tables of text are written anew, so that no byte of what was deleted stays in the database's
     files for longer. Senders are told to come back meanwhile, and text needs its room twice. Unset: never."""
 

@@ -209,6 +209,7 @@ async def test_secrets_may_come_from_files(receiver: Receiver, tmp_path: Path) -
         ({}, "url: missing"),
         ({"url": "hooks.example/secret"}, "not an http"),
         ({"url": "http://h/", "url_file": "x"}, "given twice"),
+        ({"url": "http://h/secret\nhttp://other/"}, "white space within"),
         ({"url": "http://h/", "ca_file": "/nowhere/ca.pem"}, "cannot read authorities"),
     ],
 )
