@@ -58,7 +58,8 @@ def label(text: str) -> str:
         return name
     digest = f"…{hashlib.blake2b(name.encode(), digest_size=_DIGEST_BYTES).hexdigest()}"
     head = name[: MAX_LABEL - len(digest)].encode()[: MAX_LABEL_BYTES - len(digest.encode())]
-    return head.decode(errors="ignore") + digest
+    # Again, since the cut may leave a joiner of pictures with nothing to join.
+    return visible(head.decode(errors="ignore") + digest)
 
 
 def json_text(value: object) -> str:

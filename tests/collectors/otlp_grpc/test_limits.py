@@ -155,7 +155,9 @@ def test_calls_that_begin_at_once(running: Running, good: grpc.Channel, turn_pb:
             assert SETTINGS == next(iter(client.frames())).kind
         assert all(client.send(begun) for client in clients)
         replies = [method.future(turn_pb, timeout=60) for _ in range(CALLS_AT_ONCE)]
-        assert [b""] * len(replies) == [reply.result() for reply in replies]
+        # A machine that is busy may take so long to send one that it is told to come again.
+        codes = {reply.code() for reply in replies}
+        assert {grpc.StatusCode.OK} <= codes <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
 
 
 def test_connections_of_one_peer(serve: Serve, turn_pb: bytes) -> None:

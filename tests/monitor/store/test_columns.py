@@ -57,6 +57,8 @@ def test_label() -> None:
     """A label is repaired and short enough for an index; it is cut after repairing, never into half a character."""
     assert label("\x00" + "é" * 300).startswith("\ufffd" + "é" * 182 + "…")
     assert label("shop ö東") == "shop ö東"
+    joined = label("\U0001f468\u200d" * 300)
+    assert label(joined) == joined
 
 
 @given(st.one_of(st.text(), st.text(st.sampled_from("aé東\U00020000\u200d\U0001f468"), min_size=100, max_size=300)))
