@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
-from operator import itemgetter
 from typing import cast
 
 from sqlalchemy import Connection, and_, exists, func, literal, or_, select, text
@@ -52,8 +51,7 @@ def append(connection: Connection, fragments: Sequence[Fragment]) -> int:
     if not rows:
         return 0
     if connection.dialect.name == "postgresql":
-        # In one order for everybody: two who store the same fragments would wait for each other.
-        return connection.exec_driver_sql(_POSTGRESQL_APPEND, sorted(rows, key=itemgetter(0))).rowcount
+        return connection.exec_driver_sql(_POSTGRESQL_APPEND, rows).rowcount
     last = connection.exec_driver_sql("SELECT coalesce(max(position), 0) FROM spans").scalar_one()
     connection.exec_driver_sql(_SQLITE_APPEND, rows)
     return connection.exec_driver_sql(_SQLITE_QUEUE, (last,)).rowcount

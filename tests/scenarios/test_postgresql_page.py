@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -67,7 +68,7 @@ class Desk:
             "PGDATABASE": database,
         }
         done = subprocess.run(
-            ["bash", "-eu", "-c", script],
+            ["bash", "-eu", "-c", f"PATH={Path(sys.executable).parent}:$PATH\n{script}"],
             cwd=self._folder,
             env=environment,
             input=typed,
