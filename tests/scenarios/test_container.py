@@ -106,7 +106,8 @@ def desk(image: Image, guard: Guard, tmp_path: Path) -> Iterator[Desk]:
 
 
 @pytest.mark.skipif(
-    sys.prefix.startswith("/tmp/"), reason="the environment is under /tmp, which the container has its own of"
+    sys.prefix.startswith("/tmp/"),  # noqa: S108 -- where the container mounts its own
+    reason="the environment is under /tmp, which the container has its own of",
 )
 def test_one_replica_on_sqlite(desk: Desk, make_turns: Callable[..., bytes]) -> None:
     """Without privileges, on a read-only root, it takes a trace, has it judged, sees new tokens and ends in time."""
