@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "examples" / "container" / "Dockerfile"
 _IDS = 65532
+_DEPENDENCIES = "/dependencies"
+"""Where the environment that runs the tests is in a container: at its own place other folders may be mounted."""
 _MERGED = ("bin", "lib", "lib64", "sbin")
 _RUN = 'exec bwrap --seccomp 9 "$@" 9<"$0"'
 
@@ -64,7 +66,8 @@ class Image:
             if Path("/", name).is_symlink():
                 files += ["--symlink", f"usr/{name}", f"/{name}"]
         # No /etc/passwd, no /home: the user has no entry, as in an image where nobody made one.
-        for path in ("/etc/ssl", sys.base_prefix, sysconfig.get_path("purelib")):
+        files += ["--ro-bind", sysconfig.get_path("purelib"), _DEPENDENCIES]
+        for path in ("/etc/ssl", sys.base_prefix):
             if Path(path).is_dir() and not path.startswith("/usr/"):
                 files += [*_passable(Path(path).parent), "--ro-bind", path, path]
         for at, mount in sorted(mounts.items()):
@@ -154,7 +157,7 @@ def _build(folder: Path, seccomp: str) -> Image:
             timeout=240,
         )
     (site,) = opt.glob("rag-monitor/lib/python*/site-packages")
-    (site / "dependencies.pth").write_text(f"{purelib}\n")
+    (site / "dependencies.pth").write_text(f"{_DEPENDENCIES}\n")
     write_filter(folder / "seccomp.bpf", seccomp)
     return Image(opt=opt, seccomp=folder / "seccomp.bpf", stage=last)
 
