@@ -14,12 +14,11 @@ from pydantic import Field, SecretStr
 
 from monitor.display.alert_details import alert_details
 from monitor.display.alert_text import explanation, headline, one_line, plain
-from monitor.errors import ConfigError
 from monitor.model.trends import Alert, AlertState
 from monitor.ports import Channel
 from monitor.sending.endpoint import Endpoint, json_body
 from monitor.sending.sections import Destination, alert_link, endpoint, place
-from monitor.settings.section import secret
+from monitor.settings.section import needed_secret
 
 _LONGEST_MESSAGE, _LONGEST_DESCRIPTION = 130, 15_000
 
@@ -46,10 +45,7 @@ def build(config: Config, name: str) -> Channel:
     Raises:
         ConfigError: there is no key or no usable URL, or a file cannot be read.
     """
-    where = f"{place(name)}: api_key"
-    key = secret(config.api_key, config.api_key_file, None, where)
-    if key is None:
-        raise ConfigError("missing; give api_key or api_key_file", where=where)
+    key = needed_secret(config.api_key, config.api_key_file, "api_key", place(name))
     headers = {"Authorization": f"GenieKey {key}"}
     return _Opsgenie(
         endpoint=endpoint(config, name, url=config.url, headers=headers),

@@ -14,12 +14,11 @@ from pydantic import SecretStr
 
 from monitor.display.alert_details import alert_details
 from monitor.display.alert_text import headline, one_line, plain
-from monitor.errors import ConfigError
 from monitor.model.trends import Alert, AlertState
 from monitor.ports import Channel
 from monitor.sending.endpoint import Endpoint, json_body
 from monitor.sending.sections import Destination, alert_link, endpoint, place
-from monitor.settings.section import secret
+from monitor.settings.section import needed_secret
 from monitor.text.timestamps import rfc3339
 
 _LONGEST_SUMMARY = 1024
@@ -44,10 +43,7 @@ def build(config: Config, name: str) -> Channel:
     Raises:
         ConfigError: there is no key or no usable URL, or a file cannot be read.
     """
-    where = f"{place(name)}: routing_key"
-    key = secret(config.routing_key, config.routing_key_file, None, where)
-    if key is None:
-        raise ConfigError("missing; give routing_key or routing_key_file", where=where)
+    key = needed_secret(config.routing_key, config.routing_key_file, "routing_key", place(name))
     return _PagerDuty(
         endpoint=endpoint(config, name, url=config.url, headers={}),
         routing_key=key,

@@ -7,13 +7,12 @@ it would drop a message that is sent again.
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
 
 from monitor.display.alert_text import explanation, headline, one_line
 from monitor.model.trends import Alert
 from monitor.ports import Channel
-from monitor.sending.endpoint import Endpoint, json_body
-from monitor.sending.sections import SecretAddress, alert_link, secret_endpoint
+from monitor.sending.posting import PostedMessages
+from monitor.sending.sections import SecretAddress, secret_endpoint
 
 _LONGEST_HEADER = 150
 _LONGEST_SECTION = 3000
@@ -29,21 +28,7 @@ def build(config: Config, name: str) -> Channel:
     Raises:
         ConfigError: there is no usable URL, or a file cannot be read.
     """
-    return _Slack(endpoint=secret_endpoint(config, name), link=config.link)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Slack:
-    endpoint: Endpoint
-    link: str | None
-
-    async def send(self, alert: Alert) -> None:
-        """Post a message."""
-        await self.endpoint.post(json_body(_message(alert, alert_link(self.link, alert.alert_id))))
-
-    async def check(self) -> None:
-        """See whether somebody answers there."""
-        await self.endpoint.check()
+    return PostedMessages(endpoint=secret_endpoint(config, name), link=config.link, message=_message)
 
 
 def _message(alert: Alert, link: str) -> dict[str, object]:

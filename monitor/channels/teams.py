@@ -6,13 +6,11 @@ Source: learn.microsoft.com, "Create incoming webhooks with Workflows for Micros
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from monitor.display.alert_text import explanation, headline
 from monitor.model.trends import Alert, AlertState
 from monitor.ports import Channel
-from monitor.sending.endpoint import Endpoint, json_body
-from monitor.sending.sections import SecretAddress, alert_link, secret_endpoint
+from monitor.sending.posting import PostedMessages
+from monitor.sending.sections import SecretAddress, secret_endpoint
 
 _COLOURS = {AlertState.FIRING: "attention", AlertState.RESOLVED: "good"}
 
@@ -27,23 +25,13 @@ def build(config: Config, name: str) -> Channel:
     Raises:
         ConfigError: there is no usable URL, or a file cannot be read.
     """
-    return _Teams(endpoint=secret_endpoint(config, name), link=config.link)
+    return PostedMessages(endpoint=secret_endpoint(config, name), link=config.link, message=_message)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Teams:
-    endpoint: Endpoint
-    link: str | None
-
-    async def send(self, alert: Alert) -> None:
-        """Post a card."""
-        card = _card(alert, alert_link(self.link, alert.alert_id))
-        attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": None, "content": card}
-        await self.endpoint.post(json_body({"type": "message", "attachments": [attachment]}))
-
-    async def check(self) -> None:
-        """See whether somebody answers there."""
-        await self.endpoint.check()
+def _message(alert: Alert, link: str) -> dict[str, object]:
+    card = _card(alert, link)
+    attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": None, "content": card}
+    return {"type": "message", "attachments": [attachment]}
 
 
 def _card(alert: Alert, link: str) -> dict[str, object]:

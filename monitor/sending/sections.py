@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from monitor.errors import ConfigError
 from monitor.header_fields import problem_of_fields
 from monitor.sending.endpoint import Endpoint
-from monitor.settings.section import Duration, Section, authorities, secret
+from monitor.settings.section import Duration, Section, authorities, needed_secret
 
 
 class Destination(Section):
@@ -42,10 +42,7 @@ def secret_endpoint(config: SecretAddress, name: str, *, headers: Mapping[str, s
     Raises:
         ConfigError: there is no usable URL, or a file cannot be read.
     """
-    where = f"{place(name)}: url"
-    url = secret(config.url, config.url_file, None, where)
-    if url is None:
-        raise ConfigError("missing; give url or url_file", where=where)
+    url = needed_secret(config.url, config.url_file, "url", place(name))
     return endpoint(config, name, url=url, headers=headers)
 
 

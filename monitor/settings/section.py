@@ -71,6 +71,18 @@ def secret(value: SecretStr | None, file: Path | None, fallback: str | None, whe
         raise ConfigError(f"{str(file)!r} is not text in UTF-8", where=f"{where}_file") from None
 
 
+def needed_secret(value: SecretStr | None, file: Path | None, name: str, where: str) -> str:
+    """Return the secret that the key `name` of the section at `where` holds, as `secret` does.
+
+    Raises:
+        ConfigError: as `secret`, and there is none.
+    """
+    text = secret(value, file, None, f"{where}: {name}")
+    if text is None:
+        raise ConfigError(f"missing; give {name} or {name}_file", where=f"{where}: {name}")
+    return text
+
+
 def header_secret(value: HeaderSecret | None, file: Path | None, where: str) -> str | None:
     """Return a secret that is sent as a header field, as `secret` does.
 
