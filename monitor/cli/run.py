@@ -16,7 +16,7 @@ from monitor.errors import ConfigError
 from monitor.log_lines import configure_logging
 from monitor.ports import Collector, Entrance, Listening
 from monitor.runtime.app import ROLES, running
-from monitor.runtime.signals import take_signals
+from monitor.runtime.signals import signals_taken
 from monitor.settings.tree import Settings
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,12 @@ def run(config: Path | None, store_url: str | None, roles: tuple[str, ...]) -> N
 async def _serve(settings: Settings, roles: frozenset[str]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    take_signals(partial(loop.call_soon_threadsafe, stop.set), within=settings.runtime.stop_within)
+    end = partial(loop.call_soon_threadsafe, stop.set)
+    with signals_taken(end, within=settings.runtime.stop_within):
+        await _run_until(stop, settings, roles)
+
+
+async def _run_until(stop: asyncio.Event, settings: Settings, roles: frozenset[str]) -> None:
     async with running(settings, roles=roles) as monitor:
         for name, collector in monitor.collectors.items():
             _tell(settings, f"{name}: {_source(collector)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -102,6 +103,8 @@ def test_wrong_settings_are_told_with_file_and_key(call: Call, tmp_path: Path, t
     assert done.err.startswith(f"rag-monitor: {message}")
     assert "s3cr3t" not in done.err
     assert 1 == len(done.err.splitlines())
+    # Else no process that is started later could be ended by SIGTERM.
+    assert set() == signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 @pytest.mark.parametrize(
