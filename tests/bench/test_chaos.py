@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -13,11 +12,6 @@ from kafka_service import find_java, kafka_home
 from pgbouncer_service import find_pgbouncer
 from postgres_service import find_binaries
 from requirement import require_or_skip
-
-pytestmark = pytest.mark.skipif(
-    "RAG_MONITOR_BENCH" not in os.environ,
-    reason="minutes of load, judged by time: set RAG_MONITOR_BENCH=1",
-)
 
 CHAOS = Path(__file__).parents[2] / "bench" / "chaos.py"
 SERVICES = {

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-pytestmark = pytest.mark.skipif(
-    "RAG_MONITOR_BENCH" not in os.environ,
-    reason="minutes of load, judged by time: set RAG_MONITOR_BENCH=1",
-)
 
 BENCH = Path(__file__).parents[2] / "bench"
 OTHER_ADDRESS, SECONDS = "127.0.1.1", 2.0

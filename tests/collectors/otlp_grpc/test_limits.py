@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 import socket
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
@@ -154,10 +155,13 @@ def test_calls_that_begin_at_once(running: Running, good: grpc.Channel, turn_pb:
         for client in clients:
             assert SETTINGS == next(iter(client.frames())).kind
         assert all(client.send(begun) for client in clients)
-        replies = [method.future(turn_pb, timeout=60) for _ in range(CALLS_AT_ONCE)]
-        # A machine that is busy may take so long to send one that it is told to come again.
-        codes = {reply.code() for reply in replies}
-        assert {grpc.StatusCode.OK} <= codes <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
+        missing = CALLS_AT_ONCE
+        while missing:
+            replies = [method.future(turn_pb, timeout=60) for _ in range(missing)]
+            codes = Counter(reply.code() for reply in replies)
+            # On a busy machine one may be told to come again, as a sender does.
+            missing = codes.pop(grpc.StatusCode.UNAVAILABLE, 0)
+            assert {grpc.StatusCode.OK} == set(codes)
 
 
 def test_connections_of_one_peer(serve: Serve, turn_pb: bytes) -> None:
